@@ -1,0 +1,18 @@
+//! Dynamic graphs: what is read, how it is cut into steps, how steps are stored and how they differ.
+//!
+//! This crate knows no tensors and no workers. Data flows one way: [`load`] reads rows, [`cut`] turns them into steps,
+//! [`store`] keeps the steps, [`stats`] describes them; [`generate`] makes steps out of nothing.
+
+pub mod delta;
+pub mod diffmap;
+pub mod error;
+pub mod ids;
+pub mod snapshot;
+pub mod step;
+
+pub use delta::{Delta, Reweighted};
+pub use diffmap::Diffmap;
+pub use error::{Error, Place, Result};
+pub use ids::Ids;
+pub use snapshot::{Csr, Edge, Snapshot, Step, Vertex};
+pub use step::{FeatureChange, StepData, StepEdges};
