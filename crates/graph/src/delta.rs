@@ -62,7 +62,10 @@ impl Delta {
         let longer = if earlier.len() > later.len() { &earlier.edges } else { &later.edges };
         let mut cuts = vec![(0, 0)];
         for edge in longer.iter().skip(PIECE).step_by(PIECE) {
-            cuts.push((earlier.edges.partition_point(|e| e < edge), later.edges.partition_point(|e| e < edge)));
+            cuts.push((
+                earlier.edges.partition_point(|e| e < edge),
+                later.edges.partition_point(|e| e < edge),
+            ));
         }
         cuts.push((earlier.len(), later.len()));
         let pieces: Vec<Delta> = cuts
@@ -252,7 +255,8 @@ mod tests {
 
     /// Random graphs on few vertices, so that edges collide, with few weights, so that some are equal.
     pub(crate) fn graph() -> impl Strategy<Value = Snapshot<'static>> {
-        let edge = (0u32..12, 0u32..12, prop_oneof![Just(1.0f32), Just(0.5), Just(-2.0), Just(0.0), Just(-0.0)]);
+        let edge =
+            (0u32..12, 0u32..12, prop_oneof![Just(1.0f32), Just(0.5), Just(-2.0), Just(0.0), Just(-0.0)]);
         let weighted = prop::collection::vec(edge, 0..60).prop_map(|list| {
             Snapshot::from_weighted(list.into_iter().map(|(u, v, w)| (Edge::new(u, v), w)).collect())
         });
@@ -263,7 +267,8 @@ mod tests {
 
     /// The definition, without any merging: look every edge up in the other graph.
     fn from_scratch(earlier: &Snapshot<'_>, later: &Snapshot<'_>) -> Delta {
-        let weight = |graph: &Snapshot<'_>, edge| graph.edges.iter().position(|&e| e == edge).map(|i| graph.weight(i));
+        let weight =
+            |graph: &Snapshot<'_>, edge| graph.edges.iter().position(|&e| e == edge).map(|i| graph.weight(i));
         let mut delta = Delta::default();
         for &edge in later.edges.iter() {
             delta.push(Change { edge, before: weight(earlier, edge), after: weight(later, edge) });
@@ -319,7 +324,8 @@ mod tests {
     #[test]
     fn large_graphs_in_pieces_equal_one_merge_for_any_thread_count() {
         let graph = |salt: u32| {
-            let edges = (0..400_000u32).map(|i| Edge::new(i.wrapping_mul(2654435761) % 997, i.wrapping_mul(salt) % 5003));
+            let edges = (0..400_000u32)
+                .map(|i| Edge::new(i.wrapping_mul(2654435761) % 997, i.wrapping_mul(salt) % 5003));
             Snapshot::from_weighted(edges.map(|e| (e, (e.source() * salt % 3) as f32)).collect())
         };
         let (a, b) = (graph(40503), graph(69621));

@@ -88,7 +88,8 @@ mod tests {
     }
 
     fn neighbours(graph: &Snapshot<'_>, v: u32, inward: bool) -> BTreeMap<u32, u32> {
-        let ends = |edge: Edge| if inward { (edge.target(), edge.source()) } else { (edge.source(), edge.target()) };
+        let ends =
+            |edge: Edge| if inward { (edge.target(), edge.source()) } else { (edge.source(), edge.target()) };
         (0..graph.len())
             .filter(|&i| ends(graph.edges[i]).0 == v)
             .map(|i| (ends(graph.edges[i]).1, graph.weight(i).to_bits()))

@@ -95,8 +95,12 @@ impl IdMap {
     /// Bytes held, for the memory budget.
     pub fn bytes(&self) -> usize {
         let spaces = self.spaces.iter();
-        let maps: usize = spaces.map(|s| s.table.len() * 4 + s.numbers.capacity() * 17 + s.names.capacity() * 25).sum();
-        maps + self.numbers.capacity() * 8 + self.names.capacity() * 16 + self.name_bytes * 2 + self.sides.capacity()
+        let maps: usize =
+            spaces.map(|s| s.table.len() * 4 + s.numbers.capacity() * 17 + s.names.capacity() * 25).sum();
+        maps + self.numbers.capacity() * 8
+            + self.names.capacity() * 16
+            + self.name_bytes * 2
+            + self.sides.capacity()
     }
 
     /// The number of the vertex with this id, given now if it is new.
@@ -153,7 +157,9 @@ impl IdMap {
         let named = !self.names.is_empty();
         let compare = |&a: &Vertex, &b: &Vertex| -> Ordering {
             let (a, b) = (a as usize, b as usize);
-            let ids = || if named { self.names[a].cmp(&self.names[b]) } else { self.numbers[a].cmp(&self.numbers[b]) };
+            let ids = || {
+                if named { self.names[a].cmp(&self.names[b]) } else { self.numbers[a].cmp(&self.numbers[b]) }
+            };
             self.sides[a].cmp(&self.sides[b]).then_with(ids)
         };
         if !self.keep_order {
@@ -164,7 +170,12 @@ impl IdMap {
             ranks[vertex as usize] = rank;
         }
         let ids = if named {
-            Ids::Text(order.iter().map(|&v| String::from_utf8_lossy(&self.names[v as usize]).into_owned()).collect())
+            Ids::Text(
+                order
+                    .iter()
+                    .map(|&v| String::from_utf8_lossy(&self.names[v as usize]).into_owned())
+                    .collect(),
+            )
         } else {
             Ids::Number(order.iter().map(|&v| self.numbers[v as usize]).collect())
         };
@@ -174,7 +185,10 @@ impl IdMap {
 
 fn fresh(count: usize) -> Result<Vertex> {
     u32::try_from(count).ok().filter(|&vertex| vertex != ABSENT).ok_or_else(|| {
-        Error::settings("input", format!("more than {} vertices: a store numbers them in 32 bits", u32::MAX - 1))
+        Error::settings(
+            "input",
+            format!("more than {} vertices: a store numbers them in 32 bits", u32::MAX - 1),
+        )
     })
 }
 

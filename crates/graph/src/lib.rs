@@ -6,13 +6,18 @@
 pub mod delta;
 pub mod diffmap;
 pub mod error;
+pub mod event;
 pub mod ids;
+pub mod load;
+pub mod progress;
 pub mod snapshot;
 pub mod step;
+pub mod time;
 
 pub use delta::{Delta, Reweighted};
 pub use diffmap::Diffmap;
 pub use error::{Error, Place, Result};
 pub use ids::Ids;
+pub use progress::Progress;
 pub use snapshot::{Csr, Edge, Snapshot, Step, Vertex};
 pub use step::{FeatureChange, StepData, StepEdges};

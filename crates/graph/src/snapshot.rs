@@ -233,7 +233,12 @@ mod tests {
 
     #[test]
     fn rows_by_target_and_by_source_list_the_same_edges() {
-        let list = vec![(Edge::new(0, 1), 2.0), (Edge::new(2, 1), 3.0), (Edge::new(1, 0), 4.0), (Edge::new(2, 2), 5.0)];
+        let list = vec![
+            (Edge::new(0, 1), 2.0),
+            (Edge::new(2, 1), 3.0),
+            (Edge::new(1, 0), 4.0),
+            (Edge::new(2, 2), 5.0),
+        ];
         let snapshot = Snapshot::from_weighted(list);
         let (inward, outward) = (snapshot.by_target(4), snapshot.by_source(4));
         assert_eq!(inward.row(1), &[0, 2]);

@@ -1,0 +1,309 @@
+//! Where readers put what they read: vertices, events, signals and labels, within a memory budget.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use rustc_hash::FxHashMap;
+
+use crate::error::{Error, Result};
+use crate::event::{Event, EventLog};
+use crate::ids::{IdMap, Side};
+use crate::load::row::Row;
+use crate::progress::Progress;
+use crate::snapshot::{Step, Vertex};
+use crate::time::TimeUnit;
+
+/// What the rows of an input mean, which decides how they are cut when the user does not say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Nature {
+    /// Each row is an event at a time; the user's window decides its step.
+    Events,
+    /// The time of a row is the number of its step, and it holds in that step alone.
+    Steps,
+    /// The time of a row is the number of its step, and it holds until it is taken back.
+    Changes,
+    /// One graph that holds in all steps.
+    Fixed,
+}
+
+/// How vertices are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IdKind {
+    /// As whole numbers from 0.
+    #[default]
+    Number,
+    /// As any text.
+    Text,
+}
+
+/// Per-vertex values of one step, in the order in which vertices were numbered while reading.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Signal {
+    /// Columns a vertex has.
+    pub width: usize,
+    /// By step: the values of every vertex, row after row.
+    pub steps: Vec<Vec<f32>>,
+}
+
+/// Everything read so far.
+pub struct Intake {
+    /// The vertices.
+    pub ids: IdMap,
+    /// How they are written.
+    pub id_kind: IdKind,
+    /// Whether sources and targets are two separate sets.
+    pub bipartite: bool,
+    /// The rows.
+    pub log: EventLog,
+    /// What rows mean.
+    pub nature: Nature,
+    /// What times count.
+    pub unit: TimeUnit,
+    /// Features by step, where the input has them.
+    pub signal: Signal,
+    /// Values to be predicted by step, where the input has them.
+    pub targets: Signal,
+    /// Classes of vertices, where rows carry them.
+    pub classes: Classes,
+    /// What events carry besides their edge: a label first, then features.
+    pub annotations: Annotations,
+    /// Whether annotations should include the features of events.
+    pub wants_event_features: bool,
+    /// Rows that join a vertex to itself.
+    pub self_loops: u64,
+    /// The first and the last time.
+    pub range: Option<(f64, f64)>,
+    memory: usize,
+    unreported: u64,
+    progress: Progress,
+}
+
+/// Rows between two looks at the memory in use and at the user's wish to stop.
+const LOOK: u64 = 1 << 16;
+
+/// A log that needs less than this is not written to disk, however small the budget: runs would be too many to merge.
+const LEAST: usize = 16 << 20;
+
+impl Intake {
+    /// An empty intake that keeps to `memory` bytes by writing into `folder`.
+    pub fn new(folder: &Path, memory: usize, progress: &Progress) -> Self {
+        Intake {
+            ids: IdMap::default(),
+            id_kind: IdKind::default(),
+            bipartite: false,
+            log: EventLog::new(folder),
+            nature: Nature::Events,
+            unit: TimeUnit::S,
+            signal: Signal::default(),
+            targets: Signal::default(),
+            classes: Classes::default(),
+            annotations: Annotations::new(folder, memory / 8),
+            wants_event_features: false,
+            self_loops: 0,
+            range: None,
+            memory,
+            unreported: 0,
+            progress: progress.clone(),
+        }
+    }
+
+    /// The vertex written in the field at `index` of a row, where edges start.
+    #[inline]
+    pub fn source(&mut self, row: &Row<'_, '_>, index: usize) -> Result<Vertex> {
+        self.vertex(row, index, "source", Side::Left)
+    }
+
+    /// The vertex written in the field at `index` of a row, where edges end.
+    #[inline]
+    pub fn target(&mut self, row: &Row<'_, '_>, index: usize) -> Result<Vertex> {
+        self.vertex(row, index, "target", if self.bipartite { Side::Right } else { Side::Left })
+    }
+
+    #[inline]
+    fn vertex(&mut self, row: &Row<'_, '_>, index: usize, name: &str, side: Side) -> Result<Vertex> {
+        match self.id_kind {
+            IdKind::Number => self.ids.number(side, row.id(index, name)?),
+            IdKind::Text => match row.field(index) {
+                [] => Err(row.error(index, name, "the name of a vertex")),
+                text => self.ids.text(side, text),
+            },
+        }
+    }
+
+    /// An edge at a time. The time must be finite.
+    #[inline]
+    pub fn edge(&mut self, source: Vertex, target: Vertex, time: f64, weight: f32) -> Result<()> {
+        self.push(Event::new(source, target, time, weight))
+    }
+
+    /// The end of an edge at a time.
+    pub fn removal(&mut self, source: Vertex, target: Vertex, time: f64) -> Result<()> {
+        self.push(Event::removal(source, target, time))
+    }
+
+    #[inline]
+    fn push(&mut self, event: Event) -> Result<()> {
+        self.self_loops += u64::from(event.source == event.target);
+        let (first, last) = self.range.unwrap_or((event.time, event.time));
+        self.range = Some((first.min(event.time), last.max(event.time)));
+        self.unreported += 1;
+        if self.unreported == LOOK {
+            self.look()?;
+        }
+        let needed = self.log.bytes_to_push();
+        if needed > LEAST && needed + self.ids.bytes() > self.memory {
+            self.log.spill()?;
+        }
+        self.log.push(event);
+        Ok(())
+    }
+
+    fn look(&mut self) -> Result<()> {
+        self.progress.add_rows(self.unreported);
+        self.unreported = 0;
+        self.progress.check()
+    }
+
+    /// A label, and features if they are wanted, of the edge added last.
+    pub fn annotate(&mut self, label: f32, features: &[f32]) -> Result<()> {
+        let row = self.annotations.push(label, features)?;
+        if let Some(event) = self.log.last_mut() {
+            let annotated = row.and_then(|row| event.annotated(row));
+            *event = annotated.ok_or_else(|| {
+                Error::settings("input", "more than 4 billion rows with labels or features")
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Reports the last rows; to be called when an input has ended.
+    pub fn finish_input(&mut self) -> Result<()> {
+        self.look()
+    }
+}
+
+/// Classes by name.
+#[derive(Default)]
+pub struct Classes {
+    names: FxHashMap<Box<[u8]>, u32>,
+    /// The names in the order of their numbers.
+    pub list: Vec<String>,
+    /// The class of each vertex that has one.
+    pub of: FxHashMap<Vertex, u32>,
+}
+
+impl Classes {
+    /// Puts a vertex into a class; the class it was in before, where that is another one.
+    pub fn put(&mut self, vertex: Vertex, class: &[u8]) -> Option<&str> {
+        let number = match self.names.get(class) {
+            Some(&number) => number,
+            None => {
+                let number = self.list.len() as u32;
+                self.names.insert(class.into(), number);
+                self.list.push(String::from_utf8_lossy(class).into_owned());
+                number
+            }
+        };
+        let before = self.of.insert(vertex, number).filter(|&before| before != number)?;
+        Some(&self.list[before as usize])
+    }
+}
+
+/// Rows of numbers that belong to events, in memory as long as they are few and in a file when they are many.
+pub struct Annotations {
+    width: usize,
+    rows: u64,
+    tail: Vec<f32>,
+    on_disk: u64,
+    file: Option<File>,
+    path: PathBuf,
+    memory: usize,
+}
+
+impl Annotations {
+    fn new(folder: &Path, memory: usize) -> Self {
+        let path = folder.join("annotations");
+        Annotations { width: 0, rows: 0, tail: Vec::new(), on_disk: 0, file: None, path, memory }
+    }
+
+    /// Features that each event carries.
+    pub fn features(&self) -> usize {
+        self.width.saturating_sub(1)
+    }
+
+    /// Whether no event carries anything.
+    pub fn is_empty(&self) -> bool {
+        self.rows == 0
+    }
+
+    fn push(&mut self, label: f32, features: &[f32]) -> Result<Option<u32>> {
+        if self.rows == 0 {
+            self.width = 1 + features.len();
+        }
+        let row = u32::try_from(self.rows).ok();
+        self.tail.push(label);
+        self.tail.extend((0..self.width - 1).map(|i| features.get(i).copied().unwrap_or(0.0)));
+        self.rows += 1;
+        if self.tail.len() * 4 > self.memory {
+            let mut write = || {
+                let file = match &mut self.file {
+                    Some(file) => file,
+                    none => none
+                        .insert(File::options().read(true).append(true).create_new(true).open(&self.path)?),
+                };
+                file.write_all(bytemuck::cast_slice(&self.tail))
+            };
+            write().map_err(Error::resource("cannot write", &self.path))?;
+            self.on_disk = self.rows;
+            self.tail.clear();
+        }
+        Ok(row)
+    }
+
+    /// Reads a row into `values`: the label, then the features.
+    pub fn read(&mut self, row: u32, values: &mut Vec<f32>) -> Result<()> {
+        values.resize(self.width, 0.0);
+        if u64::from(row) >= self.on_disk {
+            let start = (u64::from(row) - self.on_disk) as usize * self.width;
+            values.copy_from_slice(&self.tail[start..start + self.width]);
+            return Ok(());
+        }
+        let Some(file) = &mut self.file else { return Ok(()) };
+        let mut read = || {
+            file.seek(SeekFrom::Start(u64::from(row) * self.width as u64 * 4))?;
+            file.read_exact(bytemuck::cast_slice_mut(values))
+        };
+        read().map_err(Error::resource("cannot read back", &self.path))
+    }
+}
+
+impl Signal {
+    /// Sets the values of a step; the steps in between, if any, stay empty.
+    pub fn set(&mut self, step: Step, width: usize, values: Vec<f32>) {
+        self.width = width;
+        if step >= self.steps.len() {
+            self.steps.resize(step + 1, Vec::new());
+        }
+        self.steps[step] = values;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn annotations_come_back_from_memory_and_from_disk() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut notes = Annotations::new(folder.path(), 64);
+        for i in 0..50 {
+            assert_eq!(notes.push(i as f32, &[2.0 * i as f32, -1.0]).unwrap(), Some(i));
+        }
+        let mut values = Vec::new();
+        for i in [0, 49, 7, 48, 3] {
+            notes.read(i, &mut values).unwrap();
+            assert_eq!(values, [i as f32, 2.0 * i as f32, -1.0]);
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Readers: one file a format, one line each in [`ALL`].
+//!
+//! A reader turns the text of one input into calls on an [`Intake`]. Everything after that (sorting, cutting into steps,
+//! numbering the vertices, storing) is the same for all of them.
+
+pub mod intake;
+pub mod row;
+pub mod source;
+
+mod snap;
+
+pub use intake::{IdKind, Intake, Nature};
+pub use source::Source;
+
+use crate::error::{Error, Place, Result};
+use crate::time::TimeUnit;
+
+/// What the user may tell a reader.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hints {
+    /// The columns in order, for tables without a header.
+    pub columns: Option<Vec<String>>,
+    /// The byte between fields.
+    pub delimiter: Option<u8>,
+    /// What times count.
+    pub time_unit: Option<TimeUnit>,
+}
+
+/// A format that can be read.
+pub trait Format: Sync {
+    /// Its name, as in `--format NAME`.
+    fn name(&self) -> &'static str;
+
+    /// One line about it.
+    fn about(&self) -> &'static str;
+
+    /// A small valid input: shown in the help, read in tests, mutated by fuzzing.
+    fn example(&self) -> &'static str;
+
+    /// What its rows mean.
+    fn nature(&self) -> Nature;
+
+    /// Whether sources and targets are separate sets unless the user says otherwise.
+    fn bipartite(&self) -> bool {
+        false
+    }
+
+    /// How its vertices are written unless the user says otherwise.
+    fn id_kind(&self) -> IdKind {
+        IdKind::Number
+    }
+
+    /// Whether an input that begins with this text is of this format. Formats are asked in the order of [`ALL`].
+    fn recognises(&self, head: &Head<'_>) -> bool;
+
+    /// Reads one input to its end.
+    fn read(&self, source: &mut Source, hints: &Hints, intake: &mut Intake) -> Result<()>;
+}
+
+/// Every format. An input of unknown format is offered to each in this order.
+pub const ALL: &[&dyn Format] = &[&snap::Snap];
+
+/// The format of this name.
+pub fn find(name: &str) -> Result<&'static dyn Format> {
+    ALL.iter().copied().find(|format| format.name() == name).ok_or_else(|| {
+        let names: Vec<&str> = ALL.iter().map(|format| format.name()).collect();
+        Error::settings("--format", format!("there is no format '{name}'; known are {}", names.join(", ")))
+    })
+}
+
+/// The format that recognises an input.
+pub fn detect(source: &Source) -> Result<&'static dyn Format> {
+    let head = Head::new(source.head());
+    ALL.iter().copied().find(|format| format.recognises(&head)).ok_or_else(|| {
+        let line = head.rows().next().or(head.lines.first().copied()).unwrap_or_default();
+        let shown: String = line.chars().take(60).collect();
+        Error::input(
+            Place::file(source.name()),
+            format!(
+                "its format is not one Kymo recognises: a row is '{shown}'; say --format NAME (see `kymo list formats`), \
+                 or for a table --format csv --columns source,target,time with a name for each column (_ skips one)"
+            ),
+        )
+    })
+}
+
+/// The first lines of an input, as far as they are complete and readable.
+pub struct Head<'a> {
+    /// The lines without their ends.
+    pub lines: Vec<&'a str>,
+    /// All of the text at hand.
+    pub text: &'a str,
+}
+
+/// How many lines are looked at to recognise a format.
+const LOOKED_AT: usize = 20;
+
+impl<'a> Head<'a> {
+    /// The lines of the first bytes of an input.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+        let text = match std::str::from_utf8(bytes) {
+            Ok(text) => text,
+            Err(error) => std::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default(),
+        };
+        let complete = text.rfind('\n').map_or(text, |end| &text[..end]);
+        Head { lines: complete.lines().take(LOOKED_AT).collect(), text }
+    }
+
+    /// The lines that are neither empty nor remarks.
+    pub fn rows(&self) -> impl Iterator<Item = &'a str> + '_ {
+        let remark = |line: &&str| line.trim().is_empty() || line.starts_with(['#', '%']);
+        self.lines.iter().copied().filter(move |line| !remark(line))
+    }
+
+    /// Whether there are rows and all of them split into fields that `test` accepts.
+    pub fn all_rows(&self, split: impl Fn(&'a str) -> Vec<&'a str>, test: impl Fn(&[&str]) -> bool) -> bool {
+        let mut rows = self.rows().peekable();
+        rows.peek().is_some() && rows.all(|row| test(&split(row)))
+    }
+}
+
+/// Whether a field is a whole number from 0.
+pub fn is_id(field: &str) -> bool {
+    row::digits(field.as_bytes()).is_some()
+}
+
+/// Whether a field is a finite number.
+pub fn is_number(field: &str) -> bool {
+    field.parse::<f64>().is_ok_and(f64::is_finite)
+}
