@@ -141,32 +141,26 @@ impl Delta {
         }
     }
 
+    /// One delta out of the changes of several steps, given in the order of the steps.
+    pub fn merged(mut changes: Vec<Change>) -> Result<Delta, Mismatch> {
+        changes.sort_by_key(|change| change.edge);
+        let mut whole = Delta::default();
+        for fates in changes.chunk_by(|a, b| a.edge == b.edge) {
+            if fates.windows(2).any(|pair| !same(pair[0].after, pair[1].before)) {
+                return Err(Mismatch(fates[0].edge));
+            }
+            whole.push(Change {
+                edge: fates[0].edge,
+                before: fates[0].before,
+                after: fates[fates.len() - 1].after,
+            });
+        }
+        Ok(whole)
+    }
+
     /// This delta and then `next` as one delta.
     pub fn then(&self, next: &Delta) -> Result<Delta, Mismatch> {
-        let same = |a: Option<f32>, b: Option<f32>| a.map(f32::to_bits) == b.map(f32::to_bits);
-        let (mut first, mut second) = (self.changes().peekable(), next.changes().peekable());
-        let mut whole = Delta::default();
-        loop {
-            match (first.peek().copied(), second.peek().copied()) {
-                (None, None) => return Ok(whole),
-                (Some(a), Some(b)) if a.edge == b.edge => {
-                    if !same(a.after, b.before) {
-                        return Err(Mismatch(a.edge));
-                    }
-                    whole.push(Change { edge: a.edge, before: a.before, after: b.after });
-                    (first.next(), second.next());
-                }
-                (Some(a), b) if b.is_none_or(|b| a.edge < b.edge) => {
-                    whole.push(a);
-                    first.next();
-                }
-                (_, Some(b)) => {
-                    whole.push(b);
-                    second.next();
-                }
-                (Some(_), None) => unreachable!("an edge without a rival was taken above"),
-            }
-        }
+        Delta::merged(self.changes().chain(next.changes()).collect())
     }
 
     /// The snapshot after this change.
@@ -205,6 +199,10 @@ impl Delta {
         let weights = weights.filter(|weights| weights.iter().any(|&weight| weight != 1.0));
         Ok(Snapshot { edges: Cow::Owned(edges), weights: weights.map(Cow::Owned) })
     }
+}
+
+fn same(a: Option<f32>, b: Option<f32>) -> bool {
+    a.map(f32::to_bits) == b.map(f32::to_bits)
 }
 
 /// The position of the first edge not below `edge`: doubling steps, then halving, because the next change is near.

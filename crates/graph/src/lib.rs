@@ -3,6 +3,7 @@
 //! This crate knows no tensors and no workers. Data flows one way: [`load`] reads rows, [`cut`] turns them into steps,
 //! [`store`] keeps the steps, [`stats`] describes them; [`generate`] makes steps out of nothing.
 
+pub mod cut;
 pub mod delta;
 pub mod diffmap;
 pub mod error;
@@ -12,6 +13,7 @@ pub mod load;
 pub mod progress;
 pub mod snapshot;
 pub mod step;
+pub mod store;
 pub mod time;
 
 pub use delta::{Delta, Reweighted};
@@ -21,3 +23,4 @@ pub use ids::Ids;
 pub use progress::Progress;
 pub use snapshot::{Csr, Edge, Snapshot, Step, Vertex};
 pub use step::{FeatureChange, StepData, StepEdges};
+pub use store::Store;

@@ -1,0 +1,434 @@
+//! A part: a file of consecutive steps. What is written, and the checked view of what is read.
+//!
+//! Every array of a part holds the entries of all its steps one after the other; the array with `.at` behind its name
+//! says where each step begins. `docs/store.md` lists them.
+
+use std::borrow::Cow;
+use std::ops::Range;
+use std::path::Path;
+
+use super::arrays::{Array, Arrays, Element, FileEntry, write};
+use crate::delta::{Delta, Reweighted};
+use crate::error::Result;
+use crate::snapshot::{Edge, Snapshot, Vertex};
+
+/// Marks of a step.
+pub const EDGES_ARE_ALL: u8 = 1;
+/// The features of the step are all there.
+pub const FEATURES_ARE_ALL: u8 = 2;
+
+/// Steps waiting to be written as a part.
+#[derive(Default)]
+pub struct Pending {
+    marks: Vec<u8>,
+    times: Vec<[f64; 2]>,
+    events: Vec<u64>,
+    vertices: Vec<u64>,
+    added: List<Edge>,
+    added_weights: Vec<f32>,
+    removed: List<Edge>,
+    removed_weights: Vec<f32>,
+    reweighted: List<Edge>,
+    reweighted_weights: Vec<[f32; 2]>,
+    feature_vertices: List<Vertex>,
+    feature_segments: Vec<u32>,
+    feature_values: Vec<f32>,
+    feature_rows: List<f32>,
+    target_vertices: List<Vertex>,
+    target_values: Vec<f32>,
+    label_vertices: List<Vertex>,
+    label_classes: Vec<u32>,
+}
+
+/// Entries of several steps and where each step begins.
+struct List<T> {
+    at: Vec<u64>,
+    entries: Vec<T>,
+}
+
+impl<T> Default for List<T> {
+    fn default() -> Self {
+        List { at: vec![0], entries: Vec::new() }
+    }
+}
+
+impl<T: Element> List<T> {
+    fn extend(&mut self, entries: impl IntoIterator<Item = T>) {
+        self.entries.extend(entries);
+        self.at.push(self.entries.len() as u64);
+    }
+
+    fn bytes(&self) -> usize {
+        self.entries.len() * size_of::<T>() + self.at.len() * 8
+    }
+}
+
+/// What a step changes in the features, ready to be stored.
+#[derive(Default)]
+pub struct FeatureRecords {
+    /// All rows, where that is cheaper than the changed segments.
+    pub rows: Option<Vec<f32>>,
+    /// Vertices of the changed segments, ascending.
+    pub vertices: Vec<Vertex>,
+    /// The changed segments, ascending within a vertex.
+    pub segments: Vec<u32>,
+    /// The values of the changed segments, one segment after the other.
+    pub values: Vec<f32>,
+}
+
+impl Pending {
+    /// How many steps wait.
+    pub fn steps(&self) -> usize {
+        self.marks.len()
+    }
+
+    /// Bytes they will take on disk, about.
+    pub fn bytes(&self) -> usize {
+        let edges = self.added.bytes() + self.removed.bytes() + self.reweighted.bytes();
+        let weights =
+            self.added_weights.len() + self.removed_weights.len() + 2 * self.reweighted_weights.len();
+        let features =
+            self.feature_vertices.bytes() * 2 + self.feature_values.len() * 4 + self.feature_rows.bytes();
+        edges + weights * 4 + features + (self.target_vertices.bytes() + self.label_vertices.bytes()) * 2
+    }
+
+    /// Opens a step; the calls that follow fill it.
+    pub fn begin(&mut self, times: [f64; 2], events: u64, vertices: u64) {
+        self.marks.push(0);
+        self.times.push(times);
+        self.events.push(events);
+        self.vertices.push(vertices);
+    }
+
+    /// The edges of the step, all of them.
+    pub fn edges(&mut self, snapshot: &Snapshot<'_>) {
+        self.mark(EDGES_ARE_ALL);
+        self.added.extend(snapshot.edges.iter().copied());
+        self.added_weights.extend((0..snapshot.len()).map(|index| snapshot.weight(index)));
+        self.removed.extend([]);
+        self.reweighted.extend([]);
+    }
+
+    /// The edges of the step as a change.
+    pub fn delta(&mut self, delta: &Delta) {
+        self.added.extend(delta.added.iter().map(|&(edge, _)| edge));
+        self.added_weights.extend(delta.added.iter().map(|&(_, weight)| weight));
+        self.removed.extend(delta.removed.iter().map(|&(edge, _)| edge));
+        self.removed_weights.extend(delta.removed.iter().map(|&(_, weight)| weight));
+        self.reweighted.extend(delta.reweighted.iter().map(|change| change.edge));
+        self.reweighted_weights.extend(delta.reweighted.iter().map(|change| [change.before, change.after]));
+    }
+
+    /// The features, targets and labels of the step.
+    pub fn vertices(
+        &mut self,
+        features: FeatureRecords,
+        targets: &[(Vertex, f32)],
+        labels: &[(Vertex, u32)],
+    ) {
+        if features.rows.is_some() {
+            self.mark(FEATURES_ARE_ALL);
+        }
+        self.feature_rows.extend(features.rows.into_iter().flatten());
+        self.feature_vertices.extend(features.vertices);
+        self.feature_segments.extend(features.segments);
+        self.feature_values.extend(features.values);
+        self.target_vertices.extend(targets.iter().map(|&(vertex, _)| vertex));
+        self.target_values.extend(targets.iter().map(|&(_, value)| value));
+        self.label_vertices.extend(labels.iter().map(|&(vertex, _)| vertex));
+        self.label_classes.extend(labels.iter().map(|&(_, class)| class));
+    }
+
+    fn mark(&mut self, mark: u8) {
+        if let Some(last) = self.marks.last_mut() {
+            *last |= mark;
+        }
+    }
+
+    /// Writes the steps as a part and forgets them. Arrays that say nothing (empty ones, weights of 1) are left out.
+    pub fn write(
+        &mut self,
+        folder: &Path,
+        name: String,
+        feature_width: usize,
+        segment_width: usize,
+    ) -> Result<FileEntry> {
+        let mut arrays = vec![
+            Array::new("step.marks", &self.marks, 1),
+            Array::new("step.time", &self.times, 1),
+            Array::new("step.events", &self.events, 1),
+            Array::new("step.vertices", &self.vertices, 1),
+        ];
+        let ones = |weights: &[f32]| weights.iter().all(|&weight| weight == 1.0);
+        add(&mut arrays, ["added", "added.at"], &self.added, 1);
+        if !ones(&self.added_weights) {
+            arrays.push(Array::new("added.weight", &self.added_weights, 1));
+        }
+        add(&mut arrays, ["removed", "removed.at"], &self.removed, 1);
+        if !ones(&self.removed_weights) {
+            arrays.push(Array::new("removed.weight", &self.removed_weights, 1));
+        }
+        add(&mut arrays, ["reweighted", "reweighted.at"], &self.reweighted, 1);
+        if !self.reweighted_weights.is_empty() {
+            arrays.push(Array::new("reweighted.weight", &self.reweighted_weights, 1));
+        }
+        add(&mut arrays, ["features.rows", "features.rows.at"], &self.feature_rows, feature_width);
+        add(&mut arrays, ["features.vertex", "features.at"], &self.feature_vertices, 1);
+        if !self.feature_segments.is_empty() {
+            arrays.push(Array::new("features.segment", &self.feature_segments, 1));
+            arrays.push(Array::new("features.value", &self.feature_values, segment_width));
+        }
+        add(&mut arrays, ["targets.vertex", "targets.at"], &self.target_vertices, 1);
+        if !self.target_values.is_empty() {
+            arrays.push(Array::new("targets.value", &self.target_values, 1));
+        }
+        add(&mut arrays, ["labels.vertex", "labels.at"], &self.label_vertices, 1);
+        if !self.label_classes.is_empty() {
+            arrays.push(Array::new("labels.class", &self.label_classes, 1));
+        }
+        let entry = write(folder, name, arrays)?;
+        *self = Pending::default();
+        Ok(entry)
+    }
+}
+
+fn add<'a, T: Element>(
+    arrays: &mut Vec<Array<'a>>,
+    [name, at]: [&'static str; 2],
+    list: &'a List<T>,
+    columns: usize,
+) {
+    if !list.entries.is_empty() {
+        arrays.push(Array::new(name, &list.entries, columns));
+        arrays.push(Array::new(at, &list.at, 1));
+    }
+}
+
+/// A mapped part whose arrays have been checked, so that reading it cannot fail.
+pub struct Part {
+    arrays: Arrays,
+    steps: usize,
+    segment_width: usize,
+}
+
+/// The changed segments of one step.
+#[derive(Clone, Copy)]
+pub struct Records<'a> {
+    /// Vertices, ascending.
+    pub vertices: &'a [Vertex],
+    /// Segments, ascending within a vertex.
+    pub segments: &'a [u32],
+    /// Values, a segment after the other.
+    pub values: &'a [f32],
+}
+
+impl<'a> Records<'a> {
+    /// The values of a segment of a vertex, where it changed.
+    pub fn find(&self, vertex: Vertex, segment: u32, width: usize) -> Option<&'a [f32]> {
+        let from = self.vertices.partition_point(|&v| v < vertex);
+        let count = self.vertices[from..].iter().take_while(|&&v| v == vertex).count();
+        let index = from + self.segments[from..from + count].iter().position(|&s| s == segment)?;
+        Some(&self.values[index * width..(index + 1) * width])
+    }
+}
+
+impl Part {
+    /// Opens and checks a part of `steps` steps.
+    pub fn open(
+        folder: &Path,
+        file: &FileEntry,
+        steps: u64,
+        width: usize,
+        segment_width: usize,
+    ) -> Result<Part> {
+        let arrays = Arrays::open(folder, file)?;
+        let part = Part { arrays, steps: steps as usize, segment_width };
+        part.check(width)?;
+        Ok(part)
+    }
+
+    fn check(&self, width: usize) -> Result<()> {
+        let steps = self.steps;
+        let length = |name: &str, found: usize, expected: usize| {
+            let problem = || self.arrays.damaged(format!("{name} has {found} entries, expected {expected}"));
+            if found == expected { Ok(()) } else { Err(problem()) }
+        };
+        length("step.marks", self.arrays.all::<u8>("step.marks")?.len(), steps)?;
+        length("step.time", self.arrays.all::<[f64; 2]>("step.time")?.len(), steps)?;
+        length("step.events", self.arrays.all::<u64>("step.events")?.len(), steps)?;
+        let vertices = self.arrays.all::<u64>("step.vertices")?;
+        length("step.vertices", vertices.len(), steps)?;
+        for (name, at) in [("added", "added.at"), ("removed", "removed.at"), ("reweighted", "reweighted.at")]
+        {
+            let edges = self.arrays.all::<Edge>(name)?;
+            for (step, range) in self.ranges(at, edges.len())?.into_iter().enumerate() {
+                let list = &edges[range];
+                let inside = |edge: &Edge| u64::from(edge.source().max(edge.target())) < vertices[step];
+                if !list.iter().all(inside) || !list.windows(2).all(|pair| pair[0] < pair[1]) {
+                    return Err(self.arrays.damaged(format!("{name} is not a sorted list of edges")));
+                }
+            }
+            let weights = format!("{name}.weight");
+            match name {
+                "reweighted" => length(&weights, self.arrays.all::<[f32; 2]>(&weights)?.len(), edges.len())?,
+                _ => {
+                    if let Some(found) = self.arrays.get::<f32>(&weights)? {
+                        length(&weights, found.len(), edges.len())?;
+                    }
+                }
+            }
+        }
+        let lists = [
+            ("features.vertex", "features.at"),
+            ("targets.vertex", "targets.at"),
+            ("labels.vertex", "labels.at"),
+        ];
+        for (name, at) in lists {
+            let entries = self.arrays.all::<Vertex>(name)?;
+            for (step, range) in self.ranges(at, entries.len())?.into_iter().enumerate() {
+                let list = &entries[range];
+                if !list.iter().all(|&vertex| u64::from(vertex) < vertices[step]) || !list.is_sorted() {
+                    return Err(self.arrays.damaged(format!("{name} is not a sorted list of vertices")));
+                }
+            }
+        }
+        let records = self.arrays.all::<Vertex>("features.vertex")?.len();
+        let segments = self.arrays.all::<u32>("features.segment")?;
+        length("features.segment", segments.len(), records)?;
+        if segments.iter().any(|&segment| segment as usize * self.segment_width >= width) {
+            return Err(self.arrays.damaged("features.segment names a segment that does not exist"));
+        }
+        length(
+            "features.value",
+            self.arrays.all::<f32>("features.value")?.len(),
+            records.saturating_mul(self.segment_width),
+        )?;
+        length(
+            "targets.value",
+            self.arrays.all::<f32>("targets.value")?.len(),
+            self.arrays.all::<u32>("targets.vertex")?.len(),
+        )?;
+        length(
+            "labels.class",
+            self.arrays.all::<u32>("labels.class")?.len(),
+            self.arrays.all::<u32>("labels.vertex")?.len(),
+        )?;
+        let marks = self.arrays.all::<u8>("step.marks")?;
+        let rows = self.arrays.all::<f32>("features.rows")?.len();
+        for (step, range) in self.ranges("features.rows.at", rows)?.into_iter().enumerate() {
+            let all = marks[step] & FEATURES_ARE_ALL != 0;
+            let expected = if all { (vertices[step] as usize).saturating_mul(width) } else { 0 };
+            length("features.rows", range.len(), expected)?;
+        }
+        Ok(())
+    }
+
+    /// Where each step begins and ends in an array of `length` entries.
+    fn ranges(&self, at: &str, length: usize) -> Result<Vec<Range<usize>>> {
+        let Some(at) = self.arrays.get::<u64>(at)? else {
+            return if length == 0 {
+                Ok(vec![0..0; self.steps])
+            } else {
+                Err(self.arrays.damaged(format!("{at} is missing")))
+            };
+        };
+        let fits = at.len() == self.steps + 1
+            && at.first() == Some(&0)
+            && at.last() == Some(&(length as u64))
+            && at.is_sorted();
+        if !fits {
+            return Err(self.arrays.damaged("the beginnings of the steps are not in order"));
+        }
+        Ok(at.windows(2).map(|pair| pair[0] as usize..pair[1] as usize).collect())
+    }
+
+    fn array<T: Element>(&self, name: &str) -> &[T] {
+        // Checked when the part was opened; an absent array is an empty one.
+        self.arrays.all(name).unwrap_or_default()
+    }
+
+    fn range(&self, at: &str, step: usize) -> Range<usize> {
+        let at = self.array::<u64>(at);
+        if at.is_empty() { 0..0 } else { at[step] as usize..at[step + 1] as usize }
+    }
+
+    fn is(&self, step: usize, mark: u8) -> bool {
+        self.array::<u8>("step.marks")[step] & mark != 0
+    }
+
+    /// When the step begins and ends.
+    pub fn time(&self, step: usize) -> [f64; 2] {
+        self.array("step.time")[step]
+    }
+
+    /// Input rows of the step.
+    pub fn events(&self, step: usize) -> u64 {
+        self.array("step.events")[step]
+    }
+
+    /// How many edges the entry of the step lists.
+    pub fn entries(&self, step: usize) -> usize {
+        ["added.at", "removed.at", "reweighted.at"].into_iter().map(|at| self.range(at, step).len()).sum()
+    }
+
+    /// The edges of the step, where all of them are stored.
+    pub fn snapshot(&self, step: usize) -> Option<Snapshot<'_>> {
+        let range = self.is(step, EDGES_ARE_ALL).then(|| self.range("added.at", step))?;
+        let weights: &[f32] = self.array("added.weight");
+        Some(Snapshot {
+            edges: Cow::Borrowed(&self.array("added")[range.clone()]),
+            weights: weights.get(range).filter(|w| w.iter().any(|&w| w != 1.0)).map(Cow::Borrowed),
+        })
+    }
+
+    /// The change of the step, where that is stored.
+    pub fn delta(&self, step: usize) -> Option<Delta> {
+        if self.is(step, EDGES_ARE_ALL) {
+            return None;
+        }
+        let weighted = |name: &str, at: &str, weight: &str| -> Vec<(Edge, f32)> {
+            let weights: &[f32] = self.array(weight);
+            let edges: &[Edge] = self.array(name);
+            self.range(at, step).map(|i| (edges[i], weights.get(i).copied().unwrap_or(1.0))).collect()
+        };
+        let (edges, weights) =
+            (self.array::<Edge>("reweighted"), self.array::<[f32; 2]>("reweighted.weight"));
+        let reweighted = self.range("reweighted.at", step);
+        Some(Delta {
+            added: weighted("added", "added.at", "added.weight"),
+            removed: weighted("removed", "removed.at", "removed.weight"),
+            reweighted: reweighted
+                .map(|i| Reweighted { edge: edges[i], before: weights[i][0], after: weights[i][1] })
+                .collect(),
+        })
+    }
+
+    /// All features of the step, where they are stored.
+    pub fn feature_rows(&self, step: usize) -> Option<&[f32]> {
+        self.is(step, FEATURES_ARE_ALL)
+            .then(|| &self.array("features.rows")[self.range("features.rows.at", step)])
+    }
+
+    /// The changed segments of the step.
+    pub fn feature_records(&self, step: usize) -> Records<'_> {
+        let range = self.range("features.at", step);
+        let width = self.segment_width;
+        Records {
+            vertices: &self.array("features.vertex")[range.clone()],
+            segments: &self.array("features.segment")[range.clone()],
+            values: &self.array("features.value")[range.start * width..range.end * width],
+        }
+    }
+
+    /// The values to be predicted at the step.
+    pub fn targets(&self, step: usize) -> (&[Vertex], &[f32]) {
+        let range = self.range("targets.at", step);
+        (&self.array("targets.vertex")[range.clone()], &self.array("targets.value")[range])
+    }
+
+    /// The classes to be predicted at the step.
+    pub fn labels(&self, step: usize) -> (&[Vertex], &[u32]) {
+        let range = self.range("labels.at", step);
+        (&self.array("labels.vertex")[range.clone()], &self.array("labels.class")[range])
+    }
+}

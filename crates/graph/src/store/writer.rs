@@ -1,0 +1,380 @@
+//! Writing a store: a new one, or steps behind those of an existing one.
+//!
+//! A new store is written into a hidden folder beside its final place and renamed when it is complete. Steps are
+//! appended as new files and become visible when the manifest is replaced, so that readers see the store as it was
+//! or as it is, never between. What is not finished is taken away again when the writer is dropped.
+
+use std::fs::{File, TryLockError};
+use std::path::{Path, PathBuf};
+
+use super::Store;
+use super::additive::{Additive, Split, cost};
+use super::arrays::{Array, FileEntry, write};
+use super::manifest::{FeatureFacts, FeatureKind, LabelFacts, Manifest, NAME, PartEntry};
+use super::part::Pending;
+use crate::delta::Delta;
+use crate::error::{Error, Result};
+use crate::ids::Ids;
+use crate::snapshot::Snapshot;
+use crate::step::{StepData, StepEdges};
+use crate::time::TimeUnit;
+
+/// Bytes of waiting steps that make a part.
+const PART: usize = 64 << 20;
+
+/// Facts about vertices that hold for all steps.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Fixed {
+    /// The class of each vertex, or -1; empty where there are no classes.
+    pub classes: Vec<i32>,
+    /// The part of the split each vertex is in (0 none, 1 train, 2 validation, 3 test); empty where there is none.
+    pub splits: Vec<u8>,
+    /// Features with few non-zeros.
+    pub sparse: Option<SparseFeatures>,
+}
+
+/// Rows with few non-zeros.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SparseFeatures {
+    /// Columns a row has.
+    pub width: usize,
+    /// Row `v` is `starts[v]..starts[v + 1]` of the other arrays.
+    pub starts: Vec<u64>,
+    /// The columns of the non-zeros, ascending within a row.
+    pub columns: Vec<u32>,
+    /// The non-zeros.
+    pub values: Vec<f32>,
+}
+
+/// What a new store is to be.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// Whether an edge and its opposite are two different things.
+    pub directed: bool,
+    /// In a bipartite graph, vertices on the left side.
+    pub left: Option<usize>,
+    /// What times count.
+    pub time_unit: TimeUnit,
+    /// The kind, width and segments of features.
+    pub features: FeatureFacts,
+    /// Names of classes.
+    pub classes: Vec<String>,
+    /// Bytes a part may take before it is written; 0 for the usual size.
+    pub part_bytes: usize,
+}
+
+/// A store being written.
+pub struct Writer {
+    folder: PathBuf,
+    place: Place,
+    manifest: Manifest,
+    pending: Pending,
+    current: Snapshot<'static>,
+    stored_since: usize,
+    features: Option<Additive>,
+    part_bytes: usize,
+}
+
+/// Where the result goes.
+enum Place {
+    /// A new store: the final path, and whether a store that is there may be replaced.
+    New { path: PathBuf, replace: bool },
+    /// An existing store: the lock that keeps other writers out, and the files written so far.
+    Existing { _lock: File, files: Vec<PathBuf> },
+    /// Finished: there is nothing to take away.
+    Done,
+}
+
+impl Writer {
+    /// Begins a new store at `path`, which must not exist unless it is a store that may be replaced.
+    pub fn create(path: &Path, replace: bool, plan: Plan) -> Result<Writer> {
+        check_free(path, replace)?;
+        let name =
+            path.file_name().ok_or_else(|| Error::settings("output", "is not the name of a folder"))?;
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let folder = parent.join(format!(".{}.partial-{}", name.to_string_lossy(), std::process::id()));
+        std::fs::create_dir_all(parent).map_err(Error::resource("cannot create", parent))?;
+        std::fs::create_dir(&folder).map_err(Error::resource("cannot create", &folder))?;
+        let features =
+            (plan.features.kind == FeatureKind::Dense).then(|| Additive::new(split(&plan.features)));
+        let manifest = Manifest {
+            directed: plan.directed,
+            left: plan.left.map(|left| left as u64),
+            time_unit: plan.time_unit,
+            features: plan.features,
+            labels: LabelFacts { classes: plan.classes, ..LabelFacts::default() },
+            ..Manifest::new()
+        };
+        Ok(Writer {
+            folder,
+            place: Place::New { path: path.into(), replace },
+            manifest,
+            pending: Pending::default(),
+            current: Snapshot::default(),
+            stored_since: 0,
+            features,
+            part_bytes: if plan.part_bytes == 0 { PART } else { plan.part_bytes },
+        })
+    }
+
+    /// Goes on with the store at `path`; fails while another writer does.
+    pub fn append(path: &Path) -> Result<Writer> {
+        let lock_path = path.join("lock");
+        Manifest::read(path)?;
+        let lock = File::create(&lock_path).map_err(Error::resource("cannot lock", &lock_path))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(Error::store(
+                    path,
+                    "another process is appending to this store; wait for it to finish",
+                ));
+            }
+            Err(TryLockError::Error(error)) => return Err(Error::resource("cannot lock", &lock_path)(error)),
+        }
+        // Read again under the lock: another writer may have finished in between.
+        let store = Store::open(path)?;
+        let manifest = store.manifest().clone();
+        let (mut current, mut stored_since, mut features) = (Snapshot::default(), 0, None);
+        if let Some(last) = store.steps().checked_sub(1) {
+            current = store.snapshot(last)?.into_owned();
+            stored_since = store.entries_since_full(last)?;
+        }
+        if manifest.features.kind == FeatureKind::Dense {
+            let split = split(&manifest.features);
+            features = Some(match store.steps().checked_sub(1) {
+                Some(last) => {
+                    let stored = cost(store.records_since_full(last)?, split);
+                    Additive::resume(split, store.features(last)?.into_owned(), stored)
+                }
+                None => Additive::new(split),
+            });
+        }
+        Ok(Writer {
+            folder: path.into(),
+            place: Place::Existing { _lock: lock, files: Vec::new() },
+            manifest,
+            pending: Pending::default(),
+            current,
+            stored_since,
+            features,
+            part_bytes: PART,
+        })
+    }
+
+    /// A folder for temporary files, which disappears with the writer.
+    pub fn scratch(&self) -> &Path {
+        &self.folder
+    }
+
+    /// How many vertices are known.
+    pub fn vertices(&self) -> usize {
+        self.manifest.vertices as usize
+    }
+
+    /// How many steps there are.
+    pub fn steps(&self) -> usize {
+        self.manifest.steps as usize + self.pending.steps()
+    }
+
+    /// The graph after the last step.
+    pub fn current(&self) -> &Snapshot<'static> {
+        &self.current
+    }
+
+    /// Adds vertices, which get the numbers after those known already.
+    pub fn add_vertices(&mut self, ids: &Ids) -> Result<()> {
+        let name = format!("vertices-{:04}.safetensors", self.manifest.ids.len());
+        let text: (Vec<u64>, Vec<u8>);
+        let arrays = match ids {
+            Ids::Number(ids) => vec![Array::new("id", ids, 1)],
+            Ids::Text(ids) => {
+                let ends = ids.iter().scan(0, |end, id| {
+                    *end += id.len() as u64;
+                    Some(*end)
+                });
+                text = (std::iter::once(0).chain(ends).collect(), ids.concat().into_bytes());
+                vec![Array::new("name", &text.1, 1), Array::new("name.at", &text.0, 1)]
+            }
+        };
+        let entry = write(&self.folder, name, arrays)?;
+        self.remember(&entry);
+        self.manifest.ids.push(entry);
+        self.manifest.vertices += ids.len() as u64;
+        Ok(())
+    }
+
+    /// Sets what holds for all steps.
+    pub fn fixed(&mut self, fixed: &Fixed) -> Result<()> {
+        let mut arrays = Vec::new();
+        if !fixed.classes.is_empty() {
+            arrays.push(Array::new("class", &fixed.classes, 1));
+            self.manifest.labels.fixed = true;
+        }
+        if !fixed.splits.is_empty() {
+            arrays.push(Array::new("split", &fixed.splits, 1));
+        }
+        if let Some(sparse) = &fixed.sparse {
+            arrays.push(Array::new("features.at", &sparse.starts, 1));
+            arrays.push(Array::new("features.column", &sparse.columns, 1));
+            arrays.push(Array::new("features.value", &sparse.values, 1));
+        }
+        if !arrays.is_empty() {
+            let entry = write(&self.folder, "fixed.safetensors".into(), arrays)?;
+            self.remember(&entry);
+            self.manifest.fixed = Some(entry);
+        }
+        Ok(())
+    }
+
+    /// Adds a step.
+    pub fn push(&mut self, step: StepData) -> Result<()> {
+        let (next, delta) = match step.edges {
+            StepEdges::All(next) => {
+                let delta = Delta::between(&self.current, &next);
+                (next, delta)
+            }
+            StepEdges::Delta(delta) => {
+                let next = delta.apply(&self.current).map_err(|mismatch| {
+                    Error::settings(format!("step {}", self.steps()), mismatch.to_string())
+                })?;
+                (next, delta)
+            }
+        };
+        let known = self.vertices();
+        let highest = next
+            .edges
+            .last()
+            .map(|edge| edge.target())
+            .into_iter()
+            .chain(delta.added.iter().map(|e| e.0.source()));
+        if let Some(vertex) = highest.max().filter(|&vertex| vertex as usize >= known) {
+            let problem = format!("has an edge at vertex {vertex}, but only {known} vertices are known");
+            return Err(Error::settings(format!("step {}", self.steps()), problem));
+        }
+        let records = match &mut self.features {
+            Some(features) => features.change(step.features, known)?,
+            None => Default::default(),
+        };
+        self.pending.begin([step.begin, step.end], step.events, known as u64);
+        // All edges are stored where that is no longer than the change, and from time to time, so that no step is far from
+        // one that is stored whole.
+        self.stored_since += delta.len();
+        if self.stored_since >= next.len() {
+            self.stored_since = 0;
+            self.pending.edges(&next);
+        } else {
+            self.pending.delta(&delta);
+        }
+        self.pending.vertices(records, &step.targets, &step.labels);
+        self.manifest.events += step.events;
+        self.manifest.edges += next.count(self.manifest.directed) as u64;
+        self.manifest.targets |= !step.targets.is_empty();
+        self.manifest.labels.per_step |= !step.labels.is_empty();
+        self.current = next;
+        if self.pending.bytes() >= self.part_bytes { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        let steps = self.pending.steps() as u64;
+        if steps == 0 {
+            return Ok(());
+        }
+        let name = format!("steps-{:08}.safetensors", self.manifest.steps);
+        let split = split(&self.manifest.features);
+        let file = self.pending.write(&self.folder, name, split.width.max(1), split.segment)?;
+        self.remember(&file);
+        self.manifest.parts.push(PartEntry { file, steps });
+        self.manifest.steps += steps;
+        Ok(())
+    }
+
+    fn remember(&mut self, entry: &FileEntry) {
+        if let Place::Existing { files, .. } = &mut self.place {
+            files.push(self.folder.join(&entry.name));
+        }
+    }
+
+    /// Says where the data came from; a later call replaces what an earlier one said.
+    pub fn provenance(&mut self, provenance: serde_json::Value) {
+        self.manifest.provenance = provenance;
+    }
+
+    /// Sets how many input rows join a vertex to itself.
+    pub fn self_loops(&mut self, self_loops: u64) {
+        self.manifest.self_loops = self_loops;
+    }
+
+    /// Writes what still waits and makes the store appear.
+    pub fn finish(mut self) -> Result<Store> {
+        self.flush()?;
+        self.manifest.clone().write(&self.folder)?;
+        let path = match &self.place {
+            Place::New { path, replace } => {
+                check_free(path, *replace)?;
+                sync_folder(&self.folder)?;
+                if path.exists() {
+                    let old = self.folder.with_extension("old");
+                    std::fs::rename(path, &old).map_err(Error::resource("cannot replace", path))?;
+                    std::fs::rename(&self.folder, path).map_err(Error::resource("cannot write", path))?;
+                    std::fs::remove_dir_all(&old)
+                        .map_err(Error::resource("cannot remove the replaced", &old))?;
+                } else {
+                    std::fs::rename(&self.folder, path).map_err(Error::resource("cannot write", path))?;
+                }
+                path.clone()
+            }
+            Place::Existing { .. } | Place::Done => self.folder.clone(),
+        };
+        self.place = Place::Done;
+        Store::open(&path)
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        // Nobody is left to hear about a failure here; what stays behind is hidden or unlisted, and harmless.
+        match &self.place {
+            Place::New { .. } => {
+                let _ = std::fs::remove_dir_all(&self.folder);
+            }
+            Place::Existing { files, .. } => {
+                for file in files {
+                    let _ = std::fs::remove_file(file);
+                }
+            }
+            Place::Done => {}
+        }
+    }
+}
+
+fn split(features: &FeatureFacts) -> Split {
+    Split::new(features.width as usize, features.segments as usize)
+}
+
+/// Fails where something stands at `path` that may not be replaced.
+pub fn check_free(path: &Path, replace: bool) -> Result<()> {
+    if path.symlink_metadata().is_err() {
+        return Ok(());
+    }
+    if !path.join(NAME).is_file() {
+        return Err(Error::store(
+            path,
+            "exists and is not a store; choose another name or remove it yourself",
+        ));
+    }
+    if replace {
+        Ok(())
+    } else {
+        Err(Error::store(path, "exists already; choose another name or pass --overwrite"))
+    }
+}
+
+/// Makes the names in a folder durable, where the system can.
+fn sync_folder(folder: &Path) -> Result<()> {
+    if cfg!(unix) {
+        let sync = || File::open(folder)?.sync_all();
+        sync().map_err(Error::resource("cannot write", folder))?;
+    }
+    Ok(())
+}
