@@ -6,6 +6,7 @@
 pub mod delta;
 pub mod diffmap;
 pub mod error;
+pub mod generate;
 pub mod ids;
 pub mod snapshot;
 pub mod step;
