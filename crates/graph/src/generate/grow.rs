@@ -22,7 +22,7 @@ pub(super) enum Supply {
     Graph(Snapshot<'static>),
 }
 
-/// Rounds of drawing before a step stops to hope for luck.
+/// Rounds of drawing before a step gives up hoping for luck.
 const ROUNDS: u32 = 16;
 
 /// So many pairs may always be listed to find the absent ones.
@@ -209,7 +209,9 @@ mod tests {
         }
 
         #[test]
-        fn a_choice_is_a_sorted_part_of_the_size_asked_for(keys in prop::collection::btree_set(0u64..500, 0..100), count in 0usize..120) {
+        fn a_choice_is_a_sorted_part_of_the_size_asked_for(
+            keys in prop::collection::btree_set(0u64..500, 0..100), count in 0usize..120,
+        ) {
             let edges: Vec<Edge> = keys.into_iter().map(Edge::from_key).collect();
             let chosen = choose(&edges, count, Random::new(1, Purpose::Selection));
             prop_assert_eq!(chosen.len(), count.min(edges.len()));

@@ -238,7 +238,8 @@ mod tests {
         ) {
             let [edge_change, feature_change, noise] = rates;
             let params = Params {
-                vertices, edges, steps, edge_change, feature_change, features, segments, binary, trend, undirected, noise, seed,
+                vertices, edges, steps, edge_change, feature_change, features, segments, binary, trend, undirected,
+                noise, seed,
             };
             if params.check().is_ok() {
                 let all = replay(ALL[kind], &params);

@@ -10,9 +10,10 @@
 //! and the class 1 if the target is positive, else 0. The constants scale both terms to a variance of about 1 at step 1.
 //!
 //! A model that sees one snapshot can learn the first term alone: the second one depends on which edges and features
-//! *changed*, and the change has left no trace in the later snapshot beyond a weak correlation. So such a model stays
-//! at a mean squared error near 1, while one that remembers the step before can reach `noise` squared. No model can go
-//! lower on steps it was not trained on, because the noise is independent of all else: that is the floor.
+//! *changed*, and the change leaves no trace in the later snapshot beyond a weak correlation. So the error of such a
+//! model keeps most of the variance of the second term, while one that remembers the step before can reach a mean
+//! squared error of `noise` squared. No model can go lower on steps it was not trained on, because the noise is
+//! independent of all else: that is the floor.
 
 use rayon::prelude::*;
 
