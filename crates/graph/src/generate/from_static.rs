@@ -1,7 +1,7 @@
 //! A dynamic graph out of a static one: every snapshot is a part of it, by random deletion.
 //!
-//! This is how BLAD, DyGNeX and REAL (section 7.1) make dynamic graphs of Arxiv, Products and Reddit: edges are deleted at
-//! random so that their number follows a trend. An edge that left may return.
+//! This is how BLAD, DyGNeX and REAL (section 7.1) make dynamic graphs of Arxiv, Products and Reddit: edges are deleted
+//! at random so that their number follows a trend. An edge that left may return.
 
 use super::grow::{Growth, Supply};
 use super::params::most_edges;

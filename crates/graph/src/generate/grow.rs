@@ -82,8 +82,8 @@ impl Growth {
     /// Distinct new pairs, `count` of them, in order.
     ///
     /// None is of the current step, so an edge that leaves does not come back at once. Where the pairs that a sampler
-    /// prefers are all taken, the absent pairs are listed and chosen from, if that costs no more than the graph itself;
-    /// else there will be fewer.
+    /// prefers are all taken, the absent pairs are listed and chosen from, if the list is short or in proportion to the
+    /// graph; else there will be fewer.
     fn draw(&self, sampler: &Sampler, count: usize, step: Step) -> Vec<Edge> {
         let candidates = Random::new(self.params.seed, Purpose::Candidates).stream(step as u64);
         let selection = Random::new(self.params.seed, Purpose::Selection).stream(step as u64);

@@ -232,7 +232,9 @@ mod tests {
             kind in 0..ALL.len(),
             (vertices, edges, steps) in (0usize..12, 0usize..60, 0usize..5),
             (features, segments) in (0usize..6, 0usize..5),
-            rates in prop::array::uniform3(prop_oneof![8 => 0.0..1.0, 1 => -0.5..2.5, 1 => Just(2.0), 1 => Just(f64::NAN)]),
+            rates in prop::array::uniform3(
+                prop_oneof![8 => 0.0..1.0, 1 => -0.5..2.5, 1 => Just(2.0), 1 => Just(f64::NAN)]
+            ),
             trend in prop::sample::select(Trend::ALL.to_vec()),
             (binary, undirected, seed) in any::<(bool, bool, u64)>(),
         ) {

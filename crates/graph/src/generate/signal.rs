@@ -7,7 +7,7 @@
 //!
 //! > `y_{t+1}(v) = a m_t(v) + b (m_t(v) - m_{t-1}(v)) + noise`
 //!
-//! and the class 1 if the target is positive, else 0. The constants scale both terms to a variance of about 1 at step 1.
+//! and the class 1 if the target is positive, else 0. The constants scale both terms to a variance of 1 at step 1.
 //!
 //! A model that sees one snapshot can learn the first term alone: the second one depends on which edges and features
 //! *changed*, and the change leaves no trace in the later snapshot beyond a weak correlation. So the error of such a
