@@ -85,6 +85,22 @@ impl Delta {
         whole
     }
 
+    /// How many edges the delta between two snapshots touches, without making it.
+    pub fn count_between(earlier: &Snapshot<'_>, later: &Snapshot<'_>) -> usize {
+        let (old, new) = (&*earlier.edges, &*later.edges);
+        let weighted = earlier.weights.is_some() || later.weights.is_some();
+        let (mut i, mut j, mut same) = (0, 0, 0);
+        while i < old.len() && j < new.len() {
+            let (x, y) = (old[i], new[j]);
+            let equal = x == y && (!weighted || earlier.weight(i).to_bits() == later.weight(j).to_bits());
+            same += usize::from(x == y) + usize::from(equal);
+            i += usize::from(x <= y);
+            j += usize::from(y <= x);
+        }
+        // An edge of both sides was counted twice in the lengths: a re-weighted one is to count once, an equal one never.
+        old.len() + new.len() - same
+    }
+
     /// How many edges the delta touches.
     pub fn len(&self) -> usize {
         self.added.len() + self.removed.len() + self.reweighted.len()
@@ -285,6 +301,7 @@ mod tests {
         #[test]
         fn a_delta_is_what_a_search_finds(a in graph(), b in graph()) {
             prop_assert_eq!(bits(&Delta::between(&a, &b)), bits(&from_scratch(&a, &b)));
+            prop_assert_eq!(Delta::count_between(&a, &b), from_scratch(&a, &b).len());
         }
 
         #[test]

@@ -8,6 +8,7 @@ pub mod delta;
 pub mod diffmap;
 pub mod error;
 pub mod event;
+pub mod generate;
 pub mod ids;
 pub mod load;
 pub mod progress;

@@ -63,7 +63,7 @@ impl Carry {
                 self.recent.push_back(own);
                 let mut whole = Vec::new();
                 for own in &self.recent {
-                    whole = merge_two(whole, &mut own.iter().copied().map(Ok), self.rule)?;
+                    whole = merge_two(whole, own, self.rule);
                 }
                 Ok(snapshot(&whole))
             }
@@ -75,8 +75,7 @@ impl Carry {
                     );
                     return Err(Error::settings("input", format!("a step {problem}")));
                 }
-                let whole =
-                    merge_two(std::mem::take(&mut self.all), &mut own.into_iter().map(Ok), self.rule)?;
+                let whole = merge_two(std::mem::take(&mut self.all), &own, self.rule);
                 self.all = whole.into_iter().filter(Folded::is_present).collect();
                 Ok(snapshot(&self.all))
             }

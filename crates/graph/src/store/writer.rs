@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use super::Store;
 use super::additive::{Additive, Split, cost};
 use super::arrays::{Array, FileEntry, write};
-use super::manifest::{FeatureFacts, FeatureKind, LabelFacts, Manifest, NAME, PartEntry};
+use super::manifest::{FeatureFacts, FeatureKind, Manifest, NAME, PartEntry};
 use super::part::Pending;
 use crate::delta::Delta;
 use crate::error::{Error, Result};
@@ -87,7 +87,7 @@ enum Place {
 
 impl Writer {
     /// Begins a new store at `path`, which must not exist unless it is a store that may be replaced.
-    pub fn create(path: &Path, replace: bool, plan: Plan) -> Result<Writer> {
+    pub fn create(path: &Path, replace: bool) -> Result<Writer> {
         check_free(path, replace)?;
         let name =
             path.file_name().ok_or_else(|| Error::settings("output", "is not the name of a folder"))?;
@@ -95,26 +95,30 @@ impl Writer {
         let folder = parent.join(format!(".{}.partial-{}", name.to_string_lossy(), std::process::id()));
         std::fs::create_dir_all(parent).map_err(Error::resource("cannot create", parent))?;
         std::fs::create_dir(&folder).map_err(Error::resource("cannot create", &folder))?;
-        let features =
-            (plan.features.kind == FeatureKind::Dense).then(|| Additive::new(split(&plan.features)));
-        let manifest = Manifest {
-            directed: plan.directed,
-            left: plan.left.map(|left| left as u64),
-            time_unit: plan.time_unit,
-            features: plan.features,
-            labels: LabelFacts { classes: plan.classes, ..LabelFacts::default() },
-            ..Manifest::new()
-        };
         Ok(Writer {
             folder,
             place: Place::New { path: path.into(), replace },
-            manifest,
+            manifest: Manifest::new(),
             pending: Pending::default(),
             current: Snapshot::default(),
             stored_since: 0,
-            features,
-            part_bytes: if plan.part_bytes == 0 { PART } else { plan.part_bytes },
+            features: None,
+            part_bytes: PART,
         })
+    }
+
+    /// Says what the new store is to be; comes before its first step.
+    pub fn plan(&mut self, plan: Plan) {
+        self.features =
+            (plan.features.kind == FeatureKind::Dense).then(|| Additive::new(split(&plan.features)));
+        self.manifest.directed = plan.directed;
+        self.manifest.left = plan.left.map(|left| left as u64);
+        self.manifest.time_unit = plan.time_unit;
+        self.manifest.features = plan.features;
+        self.manifest.labels.classes = plan.classes;
+        if plan.part_bytes > 0 {
+            self.part_bytes = plan.part_bytes;
+        }
     }
 
     /// Goes on with the store at `path`; fails while another writer does.
@@ -230,25 +234,18 @@ impl Writer {
     /// Adds a step.
     pub fn push(&mut self, step: StepData) -> Result<()> {
         let (next, delta) = match step.edges {
-            StepEdges::All(next) => {
-                let delta = Delta::between(&self.current, &next);
-                (next, delta)
-            }
+            StepEdges::All(next) => (next, None),
             StepEdges::Delta(delta) => {
                 let next = delta.apply(&self.current).map_err(|mismatch| {
                     Error::settings(format!("step {}", self.steps()), mismatch.to_string())
                 })?;
-                (next, delta)
+                (next, Some(delta))
             }
         };
+        let changed = delta.as_ref().map_or_else(|| Delta::count_between(&self.current, &next), Delta::len);
         let known = self.vertices();
-        let highest = next
-            .edges
-            .last()
-            .map(|edge| edge.target())
-            .into_iter()
-            .chain(delta.added.iter().map(|e| e.0.source()));
-        if let Some(vertex) = highest.max().filter(|&vertex| vertex as usize >= known) {
+        let highest = next.edges.iter().map(|edge| edge.source().max(edge.target())).max();
+        if let Some(vertex) = highest.filter(|&vertex| vertex as usize >= known) {
             let problem = format!("has an edge at vertex {vertex}, but only {known} vertices are known");
             return Err(Error::settings(format!("step {}", self.steps()), problem));
         }
@@ -259,12 +256,12 @@ impl Writer {
         self.pending.begin([step.begin, step.end], step.events, known as u64);
         // All edges are stored where that is no longer than the change, and from time to time, so that no step is far from
         // one that is stored whole.
-        self.stored_since += delta.len();
+        self.stored_since += changed;
         if self.stored_since >= next.len() {
             self.stored_since = 0;
             self.pending.edges(&next);
         } else {
-            self.pending.delta(&delta);
+            self.pending.delta(&delta.unwrap_or_else(|| Delta::between(&self.current, &next)));
         }
         self.pending.vertices(records, &step.targets, &step.labels);
         self.manifest.events += step.events;
