@@ -1,2 +1,20 @@
-//! The command.
-fn main() {}
+//! The command: parse, dispatch, print the error, set the exit code.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use kymo::cli::Command;
+
+fn main() -> ExitCode {
+    let command = Command::parse();
+    match command.run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            #[allow(clippy::print_stderr)]
+            {
+                eprintln!("error: {error}");
+            }
+            ExitCode::from(kymo::cli::exit_code(&error))
+        }
+    }
+}

@@ -10,6 +10,7 @@ pub mod error;
 pub mod event;
 pub mod generate;
 pub mod ids;
+pub mod ingest;
 pub mod load;
 pub mod progress;
 pub mod snapshot;

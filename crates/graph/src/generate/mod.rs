@@ -13,11 +13,13 @@ mod random;
 mod signal;
 mod trend;
 mod uniform;
+mod write;
 
 pub use from_static::{default_edges, from_static};
 pub use params::Params;
 pub use signal::Signal;
 pub use trend::Trend;
+pub use write::{FromStatic, write, write_from_static};
 
 use crate::error::Result;
 use crate::snapshot::{Step, Vertex};

@@ -297,6 +297,11 @@ impl Writer {
         self.manifest.provenance = provenance;
     }
 
+    /// Names the classes of labels.
+    pub fn classes(&mut self, classes: Vec<String>) {
+        self.manifest.labels.classes = classes;
+    }
+
     /// Sets how many input rows join a vertex to itself.
     pub fn self_loops(&mut self, self_loops: u64) {
         self.manifest.self_loops = self_loops;

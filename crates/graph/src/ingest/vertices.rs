@@ -1,0 +1,202 @@
+//! What belongs to vertices rather than edges, put into the final order of the vertices: features, targets, classes.
+
+use std::collections::BTreeMap;
+
+use super::{Features, Settings};
+use crate::error::{Error, Result};
+use crate::event::Event;
+use crate::load::Intake;
+use crate::load::intake::{Annotations, Signal};
+use crate::load::side::{FeatureTable, Split};
+use crate::snapshot::{Step, Vertex};
+use crate::step::{FeatureChange, StepData};
+use crate::store::{FeatureFacts, FeatureKind, Fixed, SparseFeatures};
+
+/// Everything about vertices, ready to be handed out step by step.
+pub struct Arranged {
+    /// What kind of features there are.
+    pub features: FeatureFacts,
+    /// Names of classes, in the order of their numbers.
+    pub classes: Vec<String>,
+    /// What holds for all steps.
+    pub fixed: Fixed,
+    /// The split as read, by the numbers vertices had while reading.
+    pub splits: Vec<(Vertex, Split)>,
+    /// Features from a file, as read.
+    pub table: Option<FeatureTable>,
+    ranks: Vec<Vertex>,
+    first: Option<Vec<f32>>,
+    signal: Signal,
+    targets: Signal,
+    highest_label: Option<u32>,
+}
+
+impl Arranged {
+    /// Looks at what was read and refuses what cannot be had.
+    pub fn new(intake: &mut Intake, settings: &Settings) -> Result<Arranged> {
+        if settings.features == Features::Events && intake.annotations.features() == 0 {
+            return Err(Error::settings("--features events", "the events of this input carry no features"));
+        }
+        Ok(Arranged {
+            features: FeatureFacts::default(),
+            classes: Vec::new(),
+            fixed: Fixed::default(),
+            splits: Vec::new(),
+            table: None,
+            ranks: Vec::new(),
+            first: None,
+            signal: std::mem::take(&mut intake.signal),
+            targets: std::mem::take(&mut intake.targets),
+            highest_label: None,
+        })
+    }
+
+    /// Puts everything into the final order.
+    pub fn rank(&mut self, intake: &Intake, ranks: &[Vertex], settings: &Settings) -> Result<()> {
+        self.ranks = ranks.to_vec();
+        let (kind, width) = match (&settings.features, self.table.take()) {
+            (_, Some(FeatureTable::Dense { width, vertices, values })) => {
+                self.first = Some(self.ordered(width, vertices.iter().copied(), &values));
+                (FeatureKind::Dense, width)
+            }
+            (_, Some(FeatureTable::Sparse { width, vertices, starts, indices, values })) => {
+                self.fixed.sparse = Some(self.sparse(width, &vertices, &starts, &indices, &values));
+                (FeatureKind::Sparse, width)
+            }
+            (Features::None, None) => (FeatureKind::None, 0),
+            (Features::Events, None) => (FeatureKind::Dense, intake.annotations.features()),
+            (Features::Auto, None) if self.signal.width > 0 => (FeatureKind::Dense, self.signal.width),
+            _ => (FeatureKind::Degrees, 2),
+        };
+        if kind != FeatureKind::Dense || self.first.is_some() || settings.features == Features::Events {
+            self.signal = Signal::default();
+        }
+        let segments = if kind == FeatureKind::Dense { settings.segments.min(width.max(1)) } else { 0 };
+        self.features = FeatureFacts { kind, width: width as u64, segments: segments as u64 };
+        self.arrange_classes(intake);
+        if !self.splits.is_empty() {
+            self.fixed.splits = vec![0; ranks.len()];
+            for &(vertex, split) in &self.splits {
+                self.fixed.splits[ranks[vertex as usize] as usize] = match split {
+                    Split::Train => 1,
+                    Split::Validation => 2,
+                    Split::Test => 3,
+                };
+            }
+        }
+        Ok(())
+    }
+
+    /// Rows of some vertices as rows of all, in the final order; vertices without a row have zeros.
+    fn ordered(&self, width: usize, vertices: impl Iterator<Item = Vertex>, values: &[f32]) -> Vec<f32> {
+        let mut rows = vec![0.0; self.ranks.len() * width];
+        for (vertex, row) in vertices.zip(values.chunks_exact(width.max(1))) {
+            let start = self.ranks[vertex as usize] as usize * width;
+            rows[start..start + width].copy_from_slice(row);
+        }
+        rows
+    }
+
+    fn sparse(&self, width: usize, vertices: &[Vertex], starts: &[usize], indices: &[u32], values: &[f32]) -> SparseFeatures {
+        let mut rows: Vec<Vec<(u32, f32)>> = vec![Vec::new(); self.ranks.len()];
+        for (&vertex, bounds) in vertices.iter().zip(starts.windows(2)) {
+            let range = bounds[0]..bounds[1];
+            let mut row: Vec<(u32, f32)> = indices[range.clone()].iter().copied().zip(values[range].iter().copied()).collect();
+            row.sort_by_key(|&(index, _)| index);
+            rows[self.ranks[vertex as usize] as usize] = row;
+        }
+        let starts = rows.iter().scan(0, |end, row| {
+            *end += row.len() as u64;
+            Some(*end)
+        });
+        SparseFeatures {
+            width,
+            starts: std::iter::once(0).chain(starts).collect(),
+            columns: rows.iter().flatten().map(|&(index, _)| index).collect(),
+            values: rows.iter().flatten().map(|&(_, value)| value).collect(),
+        }
+    }
+
+    /// Classes get numbers in the order of their names, as numbers where all of them are numbers.
+    fn arrange_classes(&mut self, intake: &Intake) {
+        let names = &intake.classes.list;
+        let mut order: Vec<usize> = (0..names.len()).collect();
+        let numeric: Option<Vec<i64>> = names.iter().map(|name| name.parse().ok()).collect();
+        match numeric {
+            Some(numbers) => order.sort_by_key(|&class| numbers[class]),
+            None => order.sort_by_key(|&class| &names[class]),
+        }
+        let mut number = vec![0; names.len()];
+        for (new, &old) in order.iter().enumerate() {
+            number[old] = new as i32;
+        }
+        self.classes = order.iter().map(|&class| names[class].clone()).collect();
+        if !self.classes.is_empty() {
+            self.fixed.classes = vec![-1; self.ranks.len()];
+            for (&vertex, &class) in &intake.classes.of {
+                self.fixed.classes[self.ranks[vertex as usize] as usize] = number[class as usize];
+            }
+        }
+    }
+
+    /// Completes a step with what is known about its vertices.
+    pub fn complete(
+        &mut self,
+        step: Step,
+        events: &[Event],
+        annotations: &mut Annotations,
+        data: &mut StepData,
+    ) -> Result<()> {
+        if let Some(rows) = self.first.take() {
+            data.features = FeatureChange::All(rows);
+        }
+        let width = self.signal.width;
+        if let Some(values) = self.signal.steps.get_mut(step).map(std::mem::take).filter(|values| !values.is_empty()) {
+            data.features = FeatureChange::All(self.ordered(width, 0.., &values));
+        }
+        if let Some(values) = self.targets.steps.get_mut(step).map(std::mem::take).filter(|values| !values.is_empty()) {
+            data.targets = (0..).zip(&values).map(|(vertex, &value)| (self.ranks[vertex as usize], value)).collect();
+            data.targets.sort_unstable_by_key(|&(vertex, _)| vertex);
+        }
+        if !annotations.is_empty() {
+            self.annotate(events, annotations, data)?;
+        }
+        Ok(())
+    }
+
+    /// Labels and features that events carry: of a source the label of its last event, of every vertex the mean features
+    /// over its events.
+    fn annotate(&mut self, events: &[Event], annotations: &mut Annotations, data: &mut StepData) -> Result<()> {
+        let mut labels = BTreeMap::new();
+        let mut sums: BTreeMap<Vertex, (u32, Vec<f64>)> = BTreeMap::new();
+        let mut values = Vec::new();
+        for event in events {
+            let Some(row) = event.annotation() else { continue };
+            annotations.read(row, &mut values)?;
+            let ends = [event.source, event.target].map(|vertex| self.ranks[vertex as usize]);
+            let Some((&label, features)) = values.split_first() else { continue };
+            if label >= 0.0 {
+                labels.insert(ends[0], label as u32);
+                self.highest_label = self.highest_label.max(Some(label as u32));
+            }
+            for vertex in ends.into_iter().filter(|_| !features.is_empty()) {
+                let (count, sum) = sums.entry(vertex).or_insert_with(|| (0, vec![0.0; features.len()]));
+                *count += 1;
+                sum.iter_mut().zip(features).for_each(|(sum, &value)| *sum += f64::from(value));
+            }
+        }
+        data.labels = labels.into_iter().collect();
+        if !sums.is_empty() {
+            let mean = |(count, sum): &(u32, Vec<f64>)| -> Vec<f32> {
+                sum.iter().map(|sum| (sum / f64::from(*count)) as f32).collect()
+            };
+            data.features = FeatureChange::Rows(sums.keys().copied().collect(), sums.values().flat_map(mean).collect());
+        }
+        Ok(())
+    }
+
+    /// Names for the classes of events, which are numbers.
+    pub fn event_classes(&self) -> Vec<String> {
+        self.highest_label.map_or_else(Vec::new, |highest| (0..=highest).map(|class| class.to_string()).collect())
+    }
+}
