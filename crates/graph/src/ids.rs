@@ -149,10 +149,8 @@ impl IdMap {
         })
     }
 
-    /// The final ids in order, how many of them are on the left side, and the final number of each vertex as it was
-    /// numbered while reading.
-    pub fn rank(self) -> (Ids, usize, Vec<Vertex>) {
-        let left = self.sides.iter().filter(|&&side| side == Side::Left).count();
+    /// The vertices in their final order.
+    pub fn order(&self) -> Vec<Vertex> {
         let mut order: Vec<Vertex> = (0..self.sides.len() as u32).collect();
         let named = !self.names.is_empty();
         let compare = |&a: &Vertex, &b: &Vertex| -> Ordering {
@@ -165,6 +163,14 @@ impl IdMap {
         if !self.keep_order {
             order.sort_unstable_by(compare);
         }
+        order
+    }
+
+    /// The final ids in order, how many of them are on the left side, and the final number of each vertex as it was
+    /// numbered while reading.
+    pub fn rank(self) -> (Ids, usize, Vec<Vertex>) {
+        let left = self.sides.iter().filter(|&&side| side == Side::Left).count();
+        let (order, named) = (self.order(), !self.names.is_empty());
         let mut ranks = vec![0; order.len()];
         for (rank, &vertex) in (0..).zip(&order) {
             ranks[vertex as usize] = rank;

@@ -79,6 +79,9 @@ pub struct Intake {
     progress: Progress,
 }
 
+/// More steps than this are taken for a mistake: a time read as a step would fill the memory with empty steps.
+pub const MOST_STEPS: Step = 1_000_000;
+
 /// Rows between two looks at the memory in use and at the user's wish to stop.
 const LOOK: u64 = 1 << 16;
 
@@ -128,6 +131,41 @@ impl Intake {
                 [] => Err(row.error(index, name, "the name of a vertex")),
                 text => self.ids.text(side, text),
             },
+        }
+    }
+
+    /// The vertex whose id is the number of its line, for inputs that do not write ids.
+    pub fn numbered(&mut self, number: usize) -> Result<Vertex> {
+        self.numbered_on(Side::Left, number)
+    }
+
+    /// The vertex whose id is the number of its column, where edges end.
+    pub fn numbered_target(&mut self, number: usize) -> Result<Vertex> {
+        self.numbered_on(if self.bipartite { Side::Right } else { Side::Left }, number)
+    }
+
+    fn numbered_on(&mut self, side: Side, number: usize) -> Result<Vertex> {
+        match self.id_kind {
+            IdKind::Number => self.ids.number(side, number as u64),
+            IdKind::Text => self.ids.text(side, number.to_string().as_bytes()),
+        }
+    }
+
+    /// The vertex written in the field at `index` of a row of a side file: one seen before on either side, or a new
+    /// one without edges.
+    pub fn known_or_new(&mut self, row: &Row<'_, '_>, index: usize) -> Result<Vertex> {
+        let known = std::str::from_utf8(row.field(index)).ok().and_then(|id| self.ids.find(id));
+        known.map_or_else(|| self.vertex(row, index, "vertex", Side::Left), Ok)
+    }
+
+    /// Puts a vertex into the class written in the field at `index` of a row. A vertex has one class for good.
+    pub fn classify(&mut self, vertex: Vertex, row: &Row<'_, '_>, index: usize) -> Result<()> {
+        match self.classes.put(vertex, row.field(index)) {
+            None => Ok(()),
+            Some(before) => {
+                let expected = format!("'{before}', the class this vertex has in an earlier row");
+                Err(row.error(index, "class", &expected))
+            }
         }
     }
 
@@ -280,12 +318,23 @@ impl Annotations {
 
 impl Signal {
     /// Sets the values of a step; the steps in between, if any, stay empty.
-    pub fn set(&mut self, step: Step, width: usize, values: Vec<f32>) {
+    pub fn set(&mut self, step: Step, width: usize, values: Vec<f32>) -> Result<()> {
+        if step >= MOST_STEPS {
+            return Err(Error::settings(
+                "input",
+                format!("values for step {step}: at most {MOST_STEPS} are kept"),
+            ));
+        }
+        if !self.steps.is_empty() && width != self.width {
+            let problem = format!("{width} value(s) a vertex in step {step}, but {} before", self.width);
+            return Err(Error::settings("input", problem));
+        }
         self.width = width;
         if step >= self.steps.len() {
             self.steps.resize(step + 1, Vec::new());
         }
         self.steps[step] = values;
+        Ok(())
     }
 }
 

@@ -5,14 +5,31 @@
 
 pub mod intake;
 pub mod row;
+pub mod side;
 pub mod source;
 
+mod adjacency;
+mod csv;
+mod deltas;
+mod jodie;
+mod json;
+mod konect;
+mod matrix;
+mod pygt;
+mod signed;
 mod snap;
+mod table;
+mod tgb;
+mod unchanging;
 
 pub use intake::{IdKind, Intake, Nature};
 pub use source::Source;
 
+use std::path::Path;
+
 use crate::error::{Error, Place, Result};
+use crate::load::row::Separator;
+use crate::progress::Progress;
 use crate::time::TimeUnit;
 
 /// What the user may tell a reader.
@@ -24,6 +41,13 @@ pub struct Hints {
     pub delimiter: Option<u8>,
     /// What times count.
     pub time_unit: Option<TimeUnit>,
+}
+
+impl Hints {
+    /// What is between fields, where the user said so; a blank stands for any run of blanks.
+    pub fn separator(&self) -> Option<Separator> {
+        self.delimiter.map(|byte| if byte == b' ' { Separator::Blank } else { Separator::Byte(byte) })
+    }
 }
 
 /// A format that can be read.
@@ -57,8 +81,20 @@ pub trait Format: Sync {
     fn read(&self, source: &mut Source, hints: &Hints, intake: &mut Intake) -> Result<()>;
 }
 
-/// Every format. An input of unknown format is offered to each in this order.
-pub const ALL: &[&dyn Format] = &[&snap::Snap];
+/// Every format. An input of unknown format is offered to each in this order, the more particular ones first.
+pub const ALL: &[&dyn Format] = &[
+    &pygt::Pygt,
+    &jodie::Jodie,
+    &tgb::Tgb,
+    &csv::Csv,
+    &deltas::Deltas,
+    &konect::Konect,
+    &snap::Snap,
+    &signed::Signed,
+    &unchanging::Static,
+    &matrix::Matrix,
+    &adjacency::Adjacency,
+];
 
 /// The format of this name.
 pub fn find(name: &str) -> Result<&'static dyn Format> {
@@ -82,6 +118,28 @@ pub fn detect(source: &Source) -> Result<&'static dyn Format> {
             ),
         )
     })
+}
+
+/// Memory for one input in [`read_bytes`]; what does not fit goes into its folder.
+const MEMORY: usize = 64 << 20;
+
+/// Reads `bytes` as though they were a file called `name`, with the defaults of the format. Whatever the bytes are, this
+/// ends with a result: it is where the readers are fuzzed.
+pub fn read_bytes(
+    format: &dyn Format,
+    hints: &Hints,
+    name: &str,
+    bytes: Vec<u8>,
+    folder: &Path,
+) -> Result<Intake> {
+    let mut source = Source::from_bytes(name, bytes)?;
+    let mut intake = Intake::new(folder, MEMORY, &Progress::silent());
+    intake.nature = format.nature();
+    intake.bipartite = format.bipartite();
+    intake.id_kind = format.id_kind();
+    format.read(&mut source, hints, &mut intake)?;
+    intake.finish_input()?;
+    Ok(intake)
 }
 
 /// The first lines of an input, as far as they are complete and readable.

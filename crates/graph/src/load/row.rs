@@ -1,7 +1,11 @@
 //! Lines, fields and numbers: what every text reader is made of, with errors that say where.
 
+use std::borrow::Borrow;
+
 use crate::error::{Error, Place, Result};
+use crate::load::intake::MOST_STEPS;
 use crate::load::source::Source;
+use crate::snapshot::Step;
 use crate::time::TimeUnit;
 
 /// What stands between two fields of a line.
@@ -14,10 +18,18 @@ pub enum Separator {
 }
 
 impl Separator {
-    /// The separator a line uses: a tab, comma or semicolon where there is one, else blanks.
+    /// The separator a line uses: a comma, tab, semicolon or bar where there is one, else blanks.
     pub fn guess(line: &[u8]) -> Separator {
         let found = [b',', b'\t', b';', b'|'].into_iter().find(|byte| line.contains(byte));
-        found.filter(|&byte| byte != b'\t').map_or(Separator::Blank, Separator::Byte)
+        found.map_or(Separator::Blank, Separator::Byte)
+    }
+
+    /// As [`Separator::guess`], but tabs count as blanks: for columns of numbers, which files often align with both.
+    pub fn guess_loosely(line: &[u8]) -> Separator {
+        match Separator::guess(line) {
+            Separator::Byte(b'\t') => Separator::Blank,
+            separator => separator,
+        }
     }
 
     fn describe(self) -> String {
@@ -231,7 +243,7 @@ impl<'a> Row<'a, '_> {
 
     /// Fails unless the row has as many fields as `columns`, or at least so many.
     #[inline]
-    pub fn expect(&self, columns: &[&str], exact: bool) -> Result<()> {
+    pub fn expect<S: Borrow<str>>(&self, columns: &[S], exact: bool) -> Result<()> {
         if self.len() == columns.len() || !exact && self.len() > columns.len() {
             return Ok(());
         }
@@ -243,6 +255,11 @@ impl<'a> Row<'a, '_> {
             columns.len(),
             columns.join(" ")
         )))
+    }
+
+    /// A complaint about the whole row.
+    pub fn problem(&self, problem: impl Into<String>) -> Error {
+        self.line.error(problem)
     }
 
     /// A complaint about the field at `index`, the column called `name`.
@@ -289,6 +306,15 @@ impl<'a> Row<'a, '_> {
     pub fn value(&self, index: usize, name: &str) -> Result<f32> {
         let value = self.number(index, name)? as f32;
         if value.is_finite() { Ok(value) } else { Err(self.error(index, name, "a number below 3.4e38")) }
+    }
+
+    /// The number of a step.
+    #[inline]
+    pub fn step(&self, index: usize, name: &str) -> Result<Step> {
+        let step = digits(self.field(index)).and_then(|step| Step::try_from(step).ok());
+        step.filter(|&step| step < MOST_STEPS).ok_or_else(|| {
+            self.error(index, name, &format!("a step, a whole number from 0 and below {MOST_STEPS}"))
+        })
     }
 
     /// A time in the given unit: a number, or a date where the unit says so.

@@ -1,6 +1,7 @@
 //! SNAP's temporal edge lists: `source target time`, separated by blanks.
 
-use super::row::{Fields, Lines, Separator};
+use super::row::Separator;
+use super::table::{columns, no_more, read};
 use super::{Format, Head, Hints, Intake, Nature, Source, is_id, is_number};
 use crate::error::Result;
 
@@ -33,19 +34,6 @@ impl Format for Snap {
     }
 
     fn read(&self, source: &mut Source, hints: &Hints, intake: &mut Intake) -> Result<()> {
-        intake.unit = hints.time_unit.unwrap_or_default();
-        let separator = hints.delimiter.map_or(Separator::Blank, Separator::Byte);
-        let (mut lines, mut fields) = (Lines::new(source), Fields::default());
-        while let Some(line) = lines.next()? {
-            if line.is_remark() {
-                continue;
-            }
-            let row = line.split(separator, &mut fields);
-            row.expect(COLUMNS, true)?;
-            let (source, target) = (intake.source(&row, 0)?, intake.target(&row, 1)?);
-            let time = row.time(2, COLUMNS[2], intake.unit)?;
-            intake.edge(source, target, time, 1.0)?;
-        }
-        Ok(())
+        read(source, hints, intake, |_| Separator::Blank, columns(COLUMNS), no_more)
     }
 }

@@ -1,0 +1,93 @@
+//! JODIE's tables: `user,item,time,label,features…`, and DyGLib's variant with an index before and after.
+//!
+//! The header names the features with one word, so the first row decides how many there are.
+
+use super::csv::fields;
+use super::row::{Row, Separator};
+use super::table::{self, First, Layout};
+use super::{Format, Head, Hints, Intake, Nature, Source};
+use crate::error::Result;
+
+pub struct Jodie;
+
+const COLUMNS: &[&str] = &["source", "target", "time", "label"];
+
+/// What the four columns are called in the header.
+const HEADERS: &[[&str; 4]] =
+    &[["user_id", "item_id", "timestamp", "state_label"], ["u", "i", "ts", "label"]];
+
+impl Format for Jodie {
+    fn name(&self) -> &'static str {
+        "jodie"
+    }
+
+    fn about(&self) -> &'static str {
+        "JODIE and DyGLib: user_id,item_id,timestamp,state_label,features..."
+    }
+
+    fn example(&self) -> &'static str {
+        "user_id,item_id,timestamp,state_label,comma_separated_list_of_features\n\
+         0,0,0.0,0,-0.175,0.25\n1,1,36.0,0,-0.5,0\n1,0,77.0,1,1.5,2\n"
+    }
+
+    fn nature(&self) -> Nature {
+        Nature::Events
+    }
+
+    fn bipartite(&self) -> bool {
+        true
+    }
+
+    fn recognises(&self, head: &Head<'_>) -> bool {
+        head.rows().next().is_some_and(|first| shape(&fields(first, ",")).is_some())
+    }
+
+    fn read(&self, source: &mut Source, hints: &Hints, intake: &mut Intake) -> Result<()> {
+        // Columns before the user, and whether features follow the label.
+        let shape_of_rows = std::cell::Cell::new((0, true));
+        let first = |row: &Row<'_, '_>, _: &Intake| {
+            let names: Vec<String> =
+                row.fields().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let Some((before, has_features)) = shape(&names) else {
+                let expected = "expected a header that begins with user_id,item_id,timestamp,state_label";
+                return Err(row.problem(format!("found the columns {}, {expected}", names.join(", "))));
+            };
+            shape_of_rows.set((before, has_features));
+            let mut columns = [&[""; 1][..before], COLUMNS].concat();
+            if !has_features {
+                columns.push("idx");
+            }
+            let layout = Layout::named(&columns).map_err(|problem| row.problem(problem))?;
+            Ok(First::Header(if has_features { layout.or_more() } else { layout }))
+        };
+        let (mut width, mut features) = (None, Vec::new());
+        let each = |row: &Row<'_, '_>, intake: &mut Intake| {
+            let (before, has_features) = shape_of_rows.get();
+            let label = before + 3;
+            let expected = *width.get_or_insert(row.len());
+            if row.len() != expected {
+                let found = row.len();
+                return Err(
+                    row.problem(format!("found {found} field(s), expected {expected} as in the rows before"))
+                );
+            }
+            features.clear();
+            if has_features && intake.wants_event_features {
+                for index in label + 1..row.len() {
+                    features.push(row.value(index, "feature")?);
+                }
+            }
+            intake.annotate(row.value(label, "label")?, &features)
+        };
+        table::read(source, hints, intake, |_| Separator::Byte(b','), first, each)
+    }
+}
+
+/// How many columns stand before the user, and whether features follow the label; `None` for another header.
+fn shape(names: &[&str]) -> Option<(usize, bool)> {
+    let before = usize::from(names.first()?.is_empty());
+    let four = names.get(before..before + 4)?;
+    let known = HEADERS.iter().any(|header| header.iter().zip(four).all(|(a, b)| a.eq_ignore_ascii_case(b)));
+    known.then(|| (before, names.get(before + 4) != Some(&"idx")))
+}

@@ -1,0 +1,71 @@
+//! KONECT's and Network Repository's edge lists: `%` lines first, then `source target [weight [time]]`.
+//!
+//! The number of columns decides: with four the last is the time; with two or three there are no times, and the third
+//! is a weight, never a time. That is KONECT's own rule.
+
+use super::row::{Row, Separator};
+use super::table::{First, Layout, no_more, read};
+use super::{Format, Head, Hints, Intake, Nature, Source, is_id, is_number};
+use crate::error::{Error, Place, Result};
+
+pub struct Konect;
+
+const COLUMNS: &[&str] = &["source", "target", "weight", "time"];
+
+/// Third columns with larger numbers are times, so the file has another order of columns.
+const LARGEST_WEIGHT: f64 = 1e8;
+
+/// How a Matrix Market file begins. It looks the same, but its first row is the size of the matrix.
+const MATRIX_MARKET: &str = "%%MatrixMarket";
+
+impl Format for Konect {
+    fn name(&self) -> &'static str {
+        "konect"
+    }
+
+    fn about(&self) -> &'static str {
+        "KONECT and Network Repository: % lines, then source target [weight [time]]"
+    }
+
+    fn example(&self) -> &'static str {
+        "% asym signed\n1 2 -1 979081200\n3 4 1 979081200\n1\t4\t1 979081205.5\n"
+    }
+
+    fn nature(&self) -> Nature {
+        Nature::Events
+    }
+
+    fn recognises(&self, head: &Head<'_>) -> bool {
+        if head.lines.first().is_some_and(|line| line.starts_with('%')) {
+            return true;
+        }
+        let weight = |field: &str| field.parse::<f64>().is_ok_and(|weight| weight.abs() < LARGEST_WEIGHT);
+        head.all_rows(
+            |row| row.split_ascii_whitespace().collect(),
+            |fields| match fields {
+                [source, target, third, time] => {
+                    is_id(source) && is_id(target) && weight(third) && is_number(time)
+                }
+                _ => false,
+            },
+        )
+    }
+
+    fn read(&self, source: &mut Source, hints: &Hints, intake: &mut Intake) -> Result<()> {
+        if Head::new(source.head()).text.starts_with(MATRIX_MARKET) {
+            let problem = "is a Matrix Market file, expected an edge list; take off its header and its first row \
+                           (the size of the matrix) and read it with --format static";
+            return Err(Error::input(Place::line(source.name(), 1), problem));
+        }
+        let first = |row: &Row<'_, '_>, _: &Intake| {
+            let Some(columns) = COLUMNS.get(..row.len()).filter(|columns| columns.len() >= 2) else {
+                let found = row.len();
+                let problem =
+                    format!("found {found} field(s), expected 2 to 4: source target [weight [time]]");
+                return Err(row.problem(problem));
+            };
+            Layout::named(columns).map(First::Row).map_err(|problem| row.problem(problem))
+        };
+        read(source, hints, intake, Separator::guess_loosely, first, no_more)
+    }
+}

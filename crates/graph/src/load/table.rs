@@ -1,0 +1,239 @@
+//! Tables whose rows are edges: which column means what, and the loop over the rows that most readers share.
+
+use super::row::{Fields, Lines, Row, Separator};
+use super::{Hints, Intake, Nature, Source};
+use crate::error::Result;
+use crate::time::{TimeUnit, UNITS, parse_date};
+
+/// What a column means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    Source,
+    Target,
+    Time,
+    Step,
+    Change,
+    Weight,
+    SourceLabel,
+    TargetLabel,
+}
+
+/// The names columns go by. Names that are not here, `_` among them, are skipped.
+const NAMES: &[(Role, &[&str])] = &[
+    (Role::Source, &["source", "src", "u", "user", "user_id", "userid", "from", "head"]),
+    (
+        Role::Target,
+        &["target", "dst", "destination", "v", "i", "item", "item_id", "itemid", "movieid", "to", "tail"],
+    ),
+    (Role::Time, &["time", "timestamp", "ts", "t", "date", "datetime", "day", "year"]),
+    (Role::Step, &["step", "snapshot", "timestep", "time_step"]),
+    (Role::Change, &["op"]),
+    (Role::Weight, &["weight", "w", "rating", "value"]),
+    (Role::SourceLabel, &["source_label"]),
+    (Role::TargetLabel, &["target_label"]),
+];
+
+impl Role {
+    /// What a column of this name means, and the unit its name states if it is a time.
+    fn of(name: &str) -> Option<(Role, Option<TimeUnit>)> {
+        let name = name.trim().to_ascii_lowercase();
+        let find = |name: &str| NAMES.iter().find(|(_, names)| names.contains(&name)).map(|&(role, _)| role);
+        if let Some(role) = find(&name) {
+            let unit = match name.as_str() {
+                "day" => Some(TimeUnit::D),
+                "year" => Some(TimeUnit::Step),
+                _ => None,
+            };
+            return Some((role, unit));
+        }
+        let (stem, suffix) = name.rsplit_once('_')?;
+        let &(_, unit) = UNITS.iter().find(|(name, _)| *name == suffix)?;
+        (find(stem) == Some(Role::Time)).then_some((Role::Time, Some(unit)))
+    }
+
+    fn names(self) -> String {
+        NAMES.iter().find(|(role, _)| *role == self).map_or(String::new(), |(_, names)| names.join(", "))
+    }
+}
+
+/// Whether a column of this name holds times.
+pub fn is_time(name: &str) -> bool {
+    matches!(Role::of(name), Some((Role::Time, _)))
+}
+
+/// Whether a column of this name holds weights.
+pub fn is_weight(name: &str) -> bool {
+    matches!(Role::of(name), Some((Role::Weight, _)))
+}
+
+/// Where in a row its time stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum When {
+    Never,
+    Time(usize),
+    Step(usize),
+}
+
+/// Which column means what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    columns: Vec<String>,
+    exact: bool,
+    source: usize,
+    target: usize,
+    when: When,
+    change: Option<usize>,
+    weight: Option<usize>,
+    labels: [Option<usize>; 2],
+    unit: Option<TimeUnit>,
+}
+
+impl Layout {
+    /// The layout of columns with these names, or what is wrong with them. Of two columns with the same meaning the
+    /// first one counts.
+    pub fn named<S: AsRef<str>>(columns: &[S]) -> Result<Layout, String> {
+        let columns: Vec<String> = columns.iter().map(|name| name.as_ref().into()).collect();
+        let find =
+            |wanted| columns.iter().position(|name| Role::of(name).is_some_and(|(role, _)| role == wanted));
+        let need = |wanted, what| {
+            find(wanted).ok_or_else(|| {
+                let (found, names) = (columns.join(", "), Role::names(wanted));
+                format!("found the columns {found}; expected one with the {what} of the edge, called one of {names}")
+            })
+        };
+        let (source, target) = (need(Role::Source, "source")?, need(Role::Target, "target")?);
+        let when = match (find(Role::Step), find(Role::Time)) {
+            (Some(step), _) => When::Step(step),
+            (None, Some(time)) => When::Time(time),
+            (None, None) => When::Never,
+        };
+        let change = find(Role::Change);
+        if change.is_some() && !matches!(when, When::Step(_)) {
+            return Err("found a column op, which needs a column step beside it".into());
+        }
+        let unit = match when {
+            When::Time(time) => Role::of(&columns[time]).and_then(|(_, unit)| unit),
+            _ => Some(TimeUnit::Step),
+        };
+        let (weight, labels) = (find(Role::Weight), [find(Role::SourceLabel), find(Role::TargetLabel)]);
+        Ok(Layout { exact: true, source, target, when, change, weight, labels, unit, columns })
+    }
+
+    /// The same layout, but rows may have more columns than are named.
+    pub fn or_more(self) -> Layout {
+        Layout { exact: false, ..self }
+    }
+
+    /// What rows of this layout mean.
+    pub fn nature(&self) -> Nature {
+        match self.when {
+            When::Never => Nature::Fixed,
+            When::Time(_) => Nature::Events,
+            When::Step(_) if self.change.is_some() => Nature::Changes,
+            When::Step(_) => Nature::Steps,
+        }
+    }
+
+    /// The fields of a row that hold its vertices.
+    pub fn vertices(&self) -> [usize; 2] {
+        [self.source, self.target]
+    }
+
+    /// Reads one row.
+    #[inline]
+    fn take(&mut self, row: &Row<'_, '_>, intake: &mut Intake) -> Result<()> {
+        row.expect(&self.columns, self.exact)?;
+        let (source, target) = (intake.source(row, self.source)?, intake.target(row, self.target)?);
+        let time = match self.when {
+            When::Never => 0.0,
+            When::Time(index) => {
+                let unit = *self.unit.get_or_insert_with(|| unit_of(row.field(index)));
+                intake.unit = unit;
+                row.time(index, "time", unit)?
+            }
+            When::Step(index) => row.step(index, "step")? as f64,
+        };
+        for (label, vertex) in self.labels.into_iter().zip([source, target]) {
+            if let Some(index) = label {
+                intake.classify(vertex, row, index)?;
+            }
+        }
+        if let Some(index) = self.change {
+            match row.field(index) {
+                b"1" => {}
+                b"-1" => return intake.removal(source, target, time),
+                _ => return Err(row.error(index, "op", "1 (the edge appears) or -1 (it disappears)")),
+            }
+        }
+        let weight = self.weight.map_or(Ok(1.0), |index| row.value(index, "weight"))?;
+        intake.edge(source, target, time, weight)
+    }
+}
+
+/// The unit of times that look like this one, where nothing else says.
+fn unit_of(time: &[u8]) -> TimeUnit {
+    let date = std::str::from_utf8(time).ok().and_then(parse_date);
+    date.map_or(TimeUnit::default(), |_| TimeUnit::Date)
+}
+
+/// What the first row of a table turned out to be.
+pub enum First {
+    /// The names of the columns.
+    Header(Layout),
+    /// Data already.
+    Row(Layout),
+}
+
+/// Takes the first row as data whose columns are these, in this order.
+pub fn columns(names: &[&str]) -> impl FnOnce(&Row<'_, '_>, &Intake) -> Result<First> {
+    move |row, _| Layout::named(names).map(First::Row).map_err(|problem| row.problem(problem))
+}
+
+/// Reads a table to its end. `separator` looks at the first row unless the hints say what is between fields, `first`
+/// says which columns there are, and `each` is called after every row.
+pub fn read(
+    source: &mut Source,
+    hints: &Hints,
+    intake: &mut Intake,
+    separator: impl FnOnce(&[u8]) -> Separator,
+    first: impl FnOnce(&Row<'_, '_>, &Intake) -> Result<First>,
+    mut each: impl FnMut(&Row<'_, '_>, &mut Intake) -> Result<()>,
+) -> Result<()> {
+    let (mut lines, mut fields) = (Lines::new(source), Fields::default());
+    let (mut layout, separator) = loop {
+        let Some(line) = lines.next()? else { return Ok(()) };
+        if line.is_remark() {
+            continue;
+        }
+        let separator = hints.separator().unwrap_or_else(|| separator(line.text));
+        let row = line.split(separator, &mut fields);
+        let (mut layout, is_data) = match first(&row, intake)? {
+            First::Header(layout) => (layout, false),
+            First::Row(layout) => (layout, true),
+        };
+        if matches!(layout.when, When::Time(_)) {
+            layout.unit = hints.time_unit.or(layout.unit);
+        }
+        intake.nature = layout.nature();
+        intake.unit = layout.unit.unwrap_or_default();
+        if is_data {
+            layout.take(&row, intake)?;
+            each(&row, intake)?;
+        }
+        break (layout, separator);
+    };
+    while let Some(line) = lines.next()? {
+        if line.is_remark() {
+            continue;
+        }
+        let row = line.split(separator, &mut fields);
+        layout.take(&row, intake)?;
+        each(&row, intake)?;
+    }
+    Ok(())
+}
+
+/// Nothing to do after a row.
+pub fn no_more(_: &Row<'_, '_>, _: &mut Intake) -> Result<()> {
+    Ok(())
+}
