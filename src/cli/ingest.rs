@@ -173,6 +173,13 @@ fn usual_memory() -> usize {
     total.map_or(4 << 30, |kib: usize| (kib << 10) / 2).max(LEAST_MEMORY)
 }
 
+/// The most memory this process has held, where the system tells.
+fn peak_memory() -> Option<u64> {
+    let facts = std::fs::read_to_string("/proc/self/status").ok()?;
+    let kib = facts.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix("kB")?.trim().parse().ok());
+    kib.map(|kib: u64| kib << 10)
+}
+
 impl Ingest {
     fn settings(&self) -> Settings {
         Settings {
@@ -238,6 +245,8 @@ pub struct Written {
     edges: u64,
     bytes: u64,
     seconds: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    peak_memory: Option<u64>,
 }
 
 impl Written {
@@ -254,6 +263,7 @@ impl Written {
             edges: manifest.edges,
             bytes: store.bytes(),
             seconds: time.as_secs_f64(),
+            peak_memory: peak_memory(),
         }
     }
 

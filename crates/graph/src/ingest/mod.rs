@@ -12,7 +12,7 @@ use crate::error::{Error, Place, Result};
 use crate::load::side::{FeatureLayout, read_features, read_labels, read_signal};
 use crate::load::{self, Hints, IdKind, Intake, Nature, Source};
 use crate::progress::Progress;
-use crate::store::{FeatureFacts, FeatureKind, Plan, Store, Writer};
+use crate::store::{FeatureKind, Plan, Store, Writer};
 use crate::time::TimeUnit;
 use vertices::Arranged;
 

@@ -1,0 +1,184 @@
+//! The data layer against a peer or a bound measured in the same run: `cargo bench --bench data [NAME...]`.
+//!
+//! Names: `ingest`, `diffmap`, `stored`, `memory` (writes about 1.3 GB of rows into the temporary folder). Each line ends
+//! with the ratio to its bound and the limit it is held to. Nothing here decides a test.
+
+#![allow(clippy::print_stdout, clippy::unwrap_used)]
+
+use std::fmt::Write as _;
+use std::hint::black_box;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use kymo::graph::generate::{self, Params};
+use kymo::graph::{Diffmap, Edge, Snapshot, Store, StepEdges};
+
+const KYMO: &str = env!("CARGO_BIN_EXE_kymo");
+
+fn main() {
+    let chosen: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
+    let wanted = |name: &str| chosen.is_empty() || chosen.iter().any(|chosen| chosen == name);
+    let benches: [(&str, fn()); 4] = [("ingest", ingest), ("diffmap", diffmap), ("stored", stored), ("memory", memory)];
+    for (name, bench) in benches {
+        if wanted(name) {
+            bench();
+        }
+    }
+}
+
+/// Seconds of the fastest of `times` runs: the one least disturbed by others.
+fn fastest(times: usize, mut run: impl FnMut()) -> f64 {
+    let timed = |_| {
+        let begun = Instant::now();
+        run();
+        begun.elapsed().as_secs_f64()
+    };
+    (0..times).map(timed).fold(f64::INFINITY, f64::min)
+}
+
+fn report(what: &str, measured: &str, bound: &str, ratio: f64, limit: f64) {
+    println!("{what}\n    {measured}\n    {bound}\n    ratio {ratio:.2} (limit {limit})");
+}
+
+fn data(file: &str) -> Option<PathBuf> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data").join(file);
+    if !path.exists() {
+        println!("{file} is not here: skipped");
+    }
+    path.exists().then_some(path)
+}
+
+fn kymo(args: &[&str]) -> serde_json::Value {
+    let output = Command::new(KYMO).args(args).arg("--json").stderr(Stdio::inherit()).output().unwrap();
+    assert!(output.status.success());
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// A real set of 1.4 million rows against decompressing it and counting its lines.
+fn ingest() {
+    let Some(file) = data("sfhh-copresence/tij_pres_SFHH.txt.gz") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("store");
+    let (file, store) = (file.to_str().unwrap(), store.to_str().unwrap());
+    let (mut ours, mut theirs) = (f64::INFINITY, f64::INFINITY);
+    for _ in 0..7 {
+        ours = ours.min(fastest(1, || drop(kymo(&["ingest", file, "-o", store, "--overwrite"]))));
+        let pipeline = format!("gzip -dc '{file}' | wc -l");
+        theirs = theirs.min(fastest(1, || drop(Command::new("sh").args(["-c", &pipeline]).output().unwrap())));
+    }
+    let bound = format!("gzip -dc FILE | wc -l: {theirs:.3} s");
+    report("ingest of sfhh-copresence (1,417,485 rows)", &format!("kymo ingest: {ours:.3} s"), &bound, ours / theirs, 3.0);
+}
+
+/// Difference maps of 100 arxiv-like snapshots against one merge over both sorted edge lists that only counts.
+fn diffmap() {
+    let kind = generate::find("arxiv-like").unwrap();
+    let params = Params { features: 0, ..kind.defaults() };
+    let mut snapshots: Vec<Snapshot<'static>> = Vec::new();
+    for step in generate::generate(kind, &params).unwrap() {
+        let StepEdges::Delta(delta) = step.unwrap().edges else { continue };
+        snapshots.push(delta.apply(snapshots.last().unwrap_or(&Snapshot::default())).unwrap());
+    }
+    let pairs = || snapshots.windows(2).map(|pair| (&pair[0], &pair[1]));
+    let (mut maps, mut merges, mut reads) = (f64::INFINITY, f64::INFINITY, f64::INFINITY);
+    let mut changed = 0;
+    for _ in 0..3 {
+        changed = 0;
+        maps = maps.min(fastest(1, || {
+            for (a, b) in pairs() {
+                changed += black_box(Diffmap::between(a, b, params.vertices)).delta.len();
+            }
+        }));
+        merges = merges.min(fastest(1, || {
+            for (a, b) in pairs() {
+                black_box(merge(&a.edges, &b.edges));
+            }
+        }));
+        reads = reads.min(fastest(1, || {
+            for (a, b) in pairs() {
+                black_box(a.edges.iter().chain(b.edges.iter()).fold(0u64, |sum, edge| sum.wrapping_add(edge.key())));
+            }
+        }));
+    }
+    let edges: usize = snapshots.iter().map(|snapshot| snapshot.len()).sum::<usize>() / snapshots.len();
+    let change = changed as f64 / (snapshots.len() - 1) as f64 / edges as f64;
+    let what = format!(
+        "difference maps of {} snapshots ({} vertices, {edges} edges, {:.1} % changed; REAL reports 7.69 s)",
+        snapshots.len(),
+        params.vertices,
+        100.0 * change
+    );
+    let bound = format!("one merge over both sorted lists: {merges:.3} s; adding up every edge of both: {reads:.3} s");
+    report(&what, &format!("all maps: {maps:.3} s"), &bound, maps / merges, 2.0);
+}
+
+/// The plain sequential pass: walk both sorted lists and count where they differ.
+fn merge(a: &[Edge], b: &[Edge]) -> usize {
+    let (mut i, mut j, mut differ) = (0, 0, 0);
+    while i < a.len() && j < b.len() {
+        if a[i] == b[j] {
+            i += 1;
+            j += 1;
+        } else if a[i] < b[j] {
+            differ += 1;
+            i += 1;
+        } else {
+            differ += 1;
+            j += 1;
+        }
+    }
+    differ + a.len() - i + b.len() - j
+}
+
+/// The stored structure of 733 daily snapshots against all of them in full, eight bytes an edge in both.
+fn stored() {
+    let Some(file) = data("as-733/deltas.tsv.gz") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    kymo(&["ingest", file.to_str().unwrap(), "-o", path.to_str().unwrap()]);
+    let store = Store::open(&path).unwrap();
+    let (full, stored) = (store.manifest().edges * 8, store.bytes());
+    let measured = format!("all files of the store: {stored} bytes");
+    report("AS-733, 733 snapshots", &measured, &format!("full snapshots: {full} bytes"), stored as f64 / full as f64, 0.15);
+}
+
+/// Fifty million events within 1 GiB against five million, by the time of an event.
+fn memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut times = Vec::new();
+    for (name, rows, limit) in [("5 M", 5_000_000u64, "1GiB"), ("50 M", 50_000_000, "1GiB")] {
+        let (input, store) = (folder.path().join("events.txt"), folder.path().join("store"));
+        write_events(&input, rows);
+        let begun = Instant::now();
+        let args = ["ingest", input.to_str().unwrap(), "-o", store.to_str().unwrap(), "--memory", limit, "--overwrite"];
+        let summary = kymo(&args);
+        let seconds = begun.elapsed().as_secs_f64();
+        let peak = summary["peak_memory"].as_f64().unwrap_or(f64::NAN) / (1u64 << 30) as f64;
+        println!("{name} events, every eighth out of order, --memory {limit}: {seconds:.1} s, peak {peak:.2} GiB");
+        if rows > 5_000_000 {
+            println!("    ratio {peak:.2} GiB resident (limit 1.3)");
+        }
+        times.push(seconds / rows as f64 * 1e9);
+    }
+    let (small, large) = (times[0], times[1]);
+    report("time of an event", &format!("50 M: {large:.0} ns"), &format!("5 M: {small:.0} ns"), large / small, 2.0);
+}
+
+fn write_events(path: &Path, rows: u64) {
+    let mut file = std::io::BufWriter::with_capacity(1 << 20, std::fs::File::create(path).unwrap());
+    let (mut state, mut line) = (88172645463325252u64, String::new());
+    for row in 0..rows {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        // A million vertices, a few of them busy; every eighth row comes late.
+        let (u, v) = (state % 1_000_000, (state >> 32) % 1000 * ((state >> 52) % 1000));
+        let late = if row % 8 == 0 { (state >> 20) % 100_000 } else { 0 };
+        line.clear();
+        writeln!(line, "{u} {v} {}", (1_000_000_000 + row).saturating_sub(late)).unwrap();
+        file.write_all(line.as_bytes()).unwrap();
+    }
+    file.flush().unwrap();
+}
