@@ -1,0 +1,257 @@
+//! The command as a user meets it.
+
+use crate::fixture::Bench;
+use kymo::graph::{Edge, Store};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Every file of a store with its bytes.
+fn bytes(store: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entry = |entry: std::io::Result<std::fs::DirEntry>| {
+        let entry = entry.unwrap();
+        (entry.file_name().into_string().unwrap(), std::fs::read(entry.path()).unwrap())
+    };
+    std::fs::read_dir(store).unwrap().map(entry).collect()
+}
+
+/// Rows with repeated edges, out of order, with self-loops.
+fn rows(count: u64) -> Vec<String> {
+    let row = |i: u64| {
+        let hash = (i + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ (i << 7);
+        format!("{} {} {}\n", 100 + hash % 50, 100 + (hash >> 20) % 50, 1_000_000 + i * 10 - (hash >> 40) % 300)
+    };
+    (0..count).map(row).collect()
+}
+
+#[test]
+fn the_first_commands_of_a_newcomer_work() {
+    let bench = Bench::new();
+    let answer = bench.kymo("generate arxiv-like --scale 0.002 -o demo");
+    assert_eq!(answer.code, 0, "{}", answer.err);
+    assert!(answer.out.contains("100 steps") && answer.out.contains("next: kymo inspect demo"), "{}", answer.out);
+    let answer = bench.kymo("inspect demo");
+    assert_eq!(answer.code, 0, "{}", answer.err);
+    assert!(answer.out.contains("edges"), "{}", answer.out);
+    assert_eq!(bench.names(), ["demo"]);
+}
+
+#[test]
+fn inspect_has_the_promised_keys() {
+    let bench = Bench::new();
+    bench.file("events.txt", rows(500).concat());
+    let summary = bench.json("ingest events.txt --steps 7 -o store");
+    let facts = bench.json("inspect store");
+    for key in ["vertices", "events", "self_loops", "steps", "edges"] {
+        assert_eq!(facts[key], summary[key], "{key}");
+    }
+    assert_eq!(facts["steps"], 7);
+    assert_eq!(facts["events"], 500);
+    let steps = facts["per_step"].as_array().unwrap();
+    assert_eq!(steps.len(), 7);
+    let sum = |key: &str| steps.iter().map(|step| step[key].as_u64().unwrap()).sum::<u64>();
+    assert_eq!((Some(sum("edges")), sum("events")), (facts["edges"].as_u64(), 500));
+}
+
+#[test]
+fn lists_and_help_come_from_the_registries() {
+    let bench = Bench::new();
+    let help = |verb: &str| bench.kymo(&format!("{verb} --help")).out;
+    for (what, names, verb) in [
+        ("formats", kymo::graph::load::ALL.iter().map(|f| f.name()).collect::<Vec<_>>(), "ingest"),
+        ("generators", kymo::graph::generate::ALL.iter().map(|g| g.name()).collect(), "generate"),
+    ] {
+        let list = bench.json(&format!("list {what}"));
+        let listed: Vec<&str> = list.as_array().unwrap().iter().map(|entry| entry["name"].as_str().unwrap()).collect();
+        assert_eq!(listed[..names.len()], names[..]);
+        let text = bench.kymo(&format!("list {what}")).out;
+        for name in names {
+            assert!(text.contains(name) && help(verb).contains(name), "{name}");
+        }
+    }
+}
+
+#[test]
+fn the_order_of_rows_the_number_of_threads_and_the_compression_do_not_matter() {
+    let bench = Bench::new();
+    let mut rows = rows(3000);
+    rows.sort_by_key(|row| row.split(' ').nth(2).unwrap().trim().to_owned());
+    bench.file("sorted.txt", rows.concat());
+    // Rows of the same time keep their order: move whole times, not rows.
+    let mut times: Vec<Vec<String>> = Vec::new();
+    for row in &rows {
+        let time = |row: &str| row.split(' ').nth(2).unwrap().to_owned();
+        match times.last_mut() {
+            Some(last) if time(&last[0]) == time(row) => last.push(row.clone()),
+            _ => times.push(vec![row.clone()]),
+        }
+    }
+    times.sort_by_key(|rows| rows[0].bytes().map(u64::from).sum::<u64>() % 97);
+    let mut zipped = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    zipped.write_all(times.concat().concat().as_bytes()).unwrap();
+    bench.file("sorted.txt.gz", zipped.finish().unwrap());
+    bench.json("ingest sorted.txt --events 100 -o a");
+    let run = |threads: &str, input: &str, output: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kymo"));
+        let answer = bench.command(command.env("RAYON_NUM_THREADS", threads).args(["ingest", input, "--events", "100", "-o", output]));
+        assert_eq!(answer.code, 0, "{}", answer.err);
+    };
+    run("1", "sorted.txt.gz", "b");
+    run("5", "sorted.txt.gz", "c");
+    let (a, b, c) = (bytes(&bench.path("a")), bytes(&bench.path("b")), bytes(&bench.path("c")));
+    assert_eq!(b, c);
+    for (name, content) in a.iter().filter(|(name, _)| name.ends_with("safetensors")) {
+        assert!(&b[name] == content, "{name}");
+    }
+}
+
+#[test]
+fn sorting_on_disk_gives_the_same_store() {
+    let bench = Bench::new();
+    // More than the least budget holds: the log spills, and the one large step is folded in pieces.
+    bench.file("events.txt", rows(700_000).concat());
+    bench.json("ingest events.txt --window 3500000s -o roomy --memory 4GiB");
+    bench.json("ingest events.txt --window 3500000s -o tight --memory 64MiB");
+    let (roomy, tight) = (Store::open(&bench.path("roomy")).unwrap(), Store::open(&bench.path("tight")).unwrap());
+    assert_eq!((roomy.steps(), tight.steps()), (3, 3));
+    for t in 0..3 {
+        assert_eq!(roomy.snapshot(t).unwrap(), tight.snapshot(t).unwrap());
+    }
+    assert_eq!(bench.names(), ["events.txt", "roomy", "tight"]);
+}
+
+#[test]
+fn several_inputs_and_standard_input_are_read() {
+    let bench = Bench::new();
+    let rows = rows(400);
+    bench.file("all.txt", rows.concat());
+    bench.file("one.txt", rows[..150].concat());
+    bench.file("two.txt", rows[150..].concat());
+    bench.json("ingest all.txt -o all");
+    bench.json("ingest one.txt two.txt -o parts");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_kymo"))
+        .args(["ingest", "-", "-o", "piped"])
+        .current_dir(bench.path(""))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(rows.concat().as_bytes()).unwrap();
+    assert!(child.wait().unwrap().success());
+    let arrays = |name: &str| {
+        let mut files = bytes(&bench.path(name));
+        files.remove("manifest.json");
+        files
+    };
+    assert!(arrays("all") == arrays("parts") && arrays("all") == arrays("piped"));
+}
+
+#[test]
+fn generated_stores_are_the_same_for_any_number_of_threads() {
+    let bench = Bench::new();
+    for (kind, extra) in [("uniform", "--undirected"), ("power-law", "--trend stackoverflow"), ("ex500k", "--scale 0.002")] {
+        for threads in ["1", "4"] {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_kymo"));
+            let args = format!("generate {kind} {extra} --steps 6 --seed 7 -o {kind}-{threads}");
+            assert_eq!(bench.command(command.env("RAYON_NUM_THREADS", threads).args(args.split_whitespace())).code, 0);
+        }
+        let store = |threads: &str| bytes(&bench.path(&format!("{kind}-{threads}")));
+        assert!(store("1") == store("4"), "{kind}");
+    }
+}
+
+#[test]
+fn settings_do_what_they_say() {
+    let bench = Bench::new();
+    bench.file("events.csv", "src,dst,timestamp_ms,weight\n1,2,0,2\n1,2,500,3\n2,2,900,1\n2,3,1000,1\n3,1,2500,4\n");
+    let open = |args: &str| {
+        bench.json(&format!("ingest events.csv {args} -o s --overwrite"));
+        Store::open(&bench.path("s")).unwrap()
+    };
+    let list = |store: &Store, t: usize| -> Vec<(u32, u32, f32)> {
+        let snapshot = store.snapshot(t).unwrap();
+        snapshot.edges.iter().enumerate().map(|(i, e)| (e.source(), e.target(), snapshot.weight(i))).collect()
+    };
+    let store = open("--window 1s");
+    assert_eq!(store.manifest().time_unit, kymo::graph::time::TimeUnit::Ms);
+    assert_eq!(list(&store, 0), [(0, 1, 5.0), (1, 1, 1.0)]);
+    assert_eq!(list(&store, 1), [(1, 2, 1.0)]);
+    assert_eq!(list(&store, 2), [(2, 0, 4.0)]);
+    assert_eq!(list(&open("--window 1s --weight count --self-loops drop"), 0), [(0, 1, 2.0)]);
+    assert_eq!(list(&open("--window 1s --weight last"), 0)[0], (0, 1, 3.0));
+    assert_eq!(list(&open("--window 1s --weight none"), 0)[0], (0, 1, 1.0));
+    assert_eq!(list(&open("--window 1s --undirected --weight none"), 1), [(2, 1, 1.0), (1, 2, 1.0)]);
+    assert_eq!(list(&open("--window 1s --edge-life 1"), 1), [(0, 1, 5.0), (1, 1, 1.0), (1, 2, 1.0)]);
+    assert_eq!(open("--window 1s --edge-life forever").snapshot(2).unwrap().len(), 4);
+    assert_eq!(open("--events 2").steps(), 3);
+    assert_eq!(open("--window year").steps(), 1);
+    assert_eq!(open("--bipartite").vertices(), 6);
+    let summary = bench.json("ingest events.csv --self-loops drop -o s --overwrite");
+    assert_eq!((&summary["events"], &summary["self_loops"]), (&5.into(), &1.into()), "they are facts of the input");
+    let degrees = open("--window 1s").features(0).unwrap().into_owned();
+    assert_eq!(degrees, [0.0, 1.0, 2.0, 1.0, 0.0, 0.0]);
+}
+
+#[test]
+fn events_with_labels_and_features_become_those_of_vertices() {
+    let bench = Bench::new();
+    let header = "user_id,item_id,timestamp,state_label,comma_separated_list_of_features\n";
+    bench.file("jodie.csv", format!("{header}0,0,0,0,1,2\n0,1,1,1,3,4\n1,0,5,0,7,8\n"));
+    bench.json("ingest jodie.csv --window 3 --features events --segments 2 -o s");
+    let store = Store::open(&bench.path("s")).unwrap();
+    assert_eq!((store.vertices(), store.manifest().left), (4, Some(2)));
+    assert_eq!(store.manifest().labels.classes, ["0", "1"]);
+    assert_eq!(store.labels(0).unwrap(), (&[0][..], &[1][..]), "the label of the last event counts");
+    assert_eq!(store.labels(1).unwrap(), (&[1][..], &[0][..]));
+    assert_eq!(*store.features(0).unwrap(), [2.0, 3.0, 0.0, 0.0, 1.0, 2.0, 3.0, 4.0]);
+    assert_eq!(*store.features(1).unwrap(), [2.0, 3.0, 7.0, 8.0, 7.0, 8.0, 3.0, 4.0]);
+}
+
+#[test]
+fn from_static_keeps_what_belongs_to_vertices() {
+    let bench = Bench::new();
+    let edges: String = (0..40).flat_map(|u| (1..5).map(move |d| format!("{u}\t{}\n", (u + d * 7) % 40))).collect();
+    bench.file("edges.tsv", edges);
+    bench.file("nodes.tsv", (0..40).map(|v| format!("{v}\t{}\ttrain\n", v % 3)).collect::<String>());
+    bench.file("features.txt", (0..40).map(|v| format!("{} {}\n", v % 5, 7 + v % 2)).collect::<String>());
+    bench.json("ingest edges.tsv --undirected --labels nodes.tsv --features features.txt --feature-layout sparse -o static");
+    bench.json("generate from-static static --steps 8 --trend linear -o moving");
+    let (before, after) = (Store::open(&bench.path("static")).unwrap(), Store::open(&bench.path("moving")).unwrap());
+    assert_eq!(after.steps(), 8);
+    assert_eq!((before.fixed().unwrap(), before.ids().unwrap()), (after.fixed().unwrap(), after.ids().unwrap()));
+    let whole = before.snapshot(0).unwrap();
+    for t in 0..8 {
+        let part = after.snapshot(t).unwrap();
+        assert!(part.len() < whole.len() && part.edges.iter().all(|edge| whole.edges.binary_search(edge).is_ok()));
+        assert!(part.edges.iter().all(|edge| part.edges.binary_search(&Edge::reversed(*edge)).is_ok()));
+    }
+}
+
+/// An interrupted command ends by itself, says so, and leaves nothing behind.
+#[cfg(unix)]
+#[test]
+fn an_interruption_leaves_nothing_behind() {
+    let bench = Bench::new();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_kymo"))
+        .args(["ingest", "-", "--format", "snap", "-o", "store"])
+        .current_dir(bench.path(""))
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(rows(100_000).concat().as_bytes()).unwrap();
+    while bench.names().is_empty() {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    // The reader looks up from its work every so many rows: it needs some to go on with.
+    while child.try_wait().unwrap().is_none() {
+        let _ = input.write_all(rows(20_000).concat().as_bytes());
+    }
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("interrupted; nothing was written"));
+    assert_eq!(bench.names(), [] as [String; 0]);
+}

@@ -1,0 +1,8 @@
+//! The tests of the whole: one binary, so that it is linked once.
+
+mod bad_input;
+mod cli;
+mod fixture;
+mod python;
+mod real_data;
+mod tidy;
