@@ -3,6 +3,7 @@
 use super::row::{Fields, Lines, Row, Separator};
 use super::{Hints, Intake, Nature, Source};
 use crate::error::Result;
+use crate::snapshot::Vertex;
 use crate::time::{TimeUnit, UNITS, parse_date};
 
 /// What a column means.
@@ -85,6 +86,7 @@ pub struct Layout {
     change: Option<usize>,
     weight: Option<usize>,
     labels: [Option<usize>; 2],
+    has_more: bool,
     unit: Option<TimeUnit>,
 }
 
@@ -116,7 +118,8 @@ impl Layout {
             _ => Some(TimeUnit::Step),
         };
         let (weight, labels) = (find(Role::Weight), [find(Role::SourceLabel), find(Role::TargetLabel)]);
-        Ok(Layout { exact: true, source, target, when, change, weight, labels, unit, columns })
+        let has_more = change.is_some() || labels != [None, None];
+        Ok(Layout { exact: true, source, target, when, change, weight, labels, has_more, unit, columns })
     }
 
     /// The same layout, but rows may have more columns than are named.
@@ -139,34 +142,49 @@ impl Layout {
         [self.source, self.target]
     }
 
-    /// Reads one row.
-    #[inline]
+    /// Reads one row. This is the loop that decides how fast most inputs are read: what few tables have is elsewhere.
+    #[inline(always)]
     fn take(&mut self, row: &Row<'_, '_>, intake: &mut Intake) -> Result<()> {
         row.expect(&self.columns, self.exact)?;
         let (source, target) = (intake.source(row, self.source)?, intake.target(row, self.target)?);
-        let time = match self.when {
-            When::Never => 0.0,
-            When::Time(index) => {
-                let unit = *self.unit.get_or_insert_with(|| unit_of(row.field(index)));
-                intake.unit = unit;
-                row.time(index, "time", unit)?
+        let time = match (self.when, self.unit) {
+            (When::Time(index), Some(unit)) => row.time(index, "time", unit)?,
+            (When::Time(index), None) => {
+                intake.unit = *self.unit.insert(unit_of(row.field(index)));
+                row.time(index, "time", intake.unit)?
             }
-            When::Step(index) => row.step(index, "step")? as f64,
+            (When::Step(index), _) => row.step(index, "step")? as f64,
+            (When::Never, _) => 0.0,
         };
+        if self.has_more && self.take_more(row, source, target, intake)? {
+            return intake.removal(source, target, time);
+        }
+        let weight = match self.weight {
+            Some(index) => row.value(index, "weight")?,
+            None => 1.0,
+        };
+        intake.edge(source, target, time, weight)
+    }
+
+    /// Reads the labels and the change in a row; whether the edge disappears.
+    #[inline(never)]
+    fn take_more(
+        &self,
+        row: &Row<'_, '_>,
+        source: Vertex,
+        target: Vertex,
+        intake: &mut Intake,
+    ) -> Result<bool> {
         for (label, vertex) in self.labels.into_iter().zip([source, target]) {
             if let Some(index) = label {
                 intake.classify(vertex, row, index)?;
             }
         }
-        if let Some(index) = self.change {
-            match row.field(index) {
-                b"1" => {}
-                b"-1" => return intake.removal(source, target, time),
-                _ => return Err(row.error(index, "op", "1 (the edge appears) or -1 (it disappears)")),
-            }
+        match self.change.map(|index| (index, row.field(index))) {
+            None | Some((_, b"1")) => Ok(false),
+            Some((_, b"-1")) => Ok(true),
+            Some((index, _)) => Err(row.error(index, "op", "1 (the edge appears) or -1 (it disappears)")),
         }
-        let weight = self.weight.map_or(Ok(1.0), |index| row.value(index, "weight"))?;
-        intake.edge(source, target, time, weight)
     }
 }
 
