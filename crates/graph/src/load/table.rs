@@ -35,17 +35,12 @@ const NAMES: &[(Role, &[&str])] = &[
 ];
 
 impl Role {
-    /// What a column of this name means, and the unit its name states if it is a time.
+    /// What a column of this name means, and the unit its name ends with if it is a time.
     fn of(name: &str) -> Option<(Role, Option<TimeUnit>)> {
         let name = name.trim().to_ascii_lowercase();
         let find = |name: &str| NAMES.iter().find(|(_, names)| names.contains(&name)).map(|&(role, _)| role);
         if let Some(role) = find(&name) {
-            let unit = match name.as_str() {
-                "day" => Some(TimeUnit::D),
-                "year" => Some(TimeUnit::Step),
-                _ => None,
-            };
-            return Some((role, unit));
+            return Some((role, None));
         }
         let (stem, suffix) = name.rsplit_once('_')?;
         let &(_, unit) = UNITS.iter().find(|(name, _)| *name == suffix)?;
@@ -150,7 +145,8 @@ impl Layout {
         let time = match (self.when, self.unit) {
             (When::Time(index), Some(unit)) => row.time(index, "time", unit)?,
             (When::Time(index), None) => {
-                intake.unit = *self.unit.insert(unit_of(row.field(index)));
+                let name = self.columns.get(index).map_or("", String::as_str);
+                intake.unit = *self.unit.insert(unit_of(name, row.field(index)));
                 row.time(index, "time", intake.unit)?
             }
             (When::Step(index), _) => row.step(index, "step")? as f64,
@@ -188,10 +184,15 @@ impl Layout {
     }
 }
 
-/// The unit of times that look like this one, where nothing else says.
-fn unit_of(time: &[u8]) -> TimeUnit {
-    let date = std::str::from_utf8(time).ok().and_then(parse_date);
-    date.map_or(TimeUnit::default(), |_| TimeUnit::Date)
+/// The unit of times that look like this one, in a column whose name does not end with a unit.
+fn unit_of(name: &str, time: &[u8]) -> TimeUnit {
+    let is_date = std::str::from_utf8(time).is_ok_and(|time| parse_date(time).is_some());
+    match name.to_ascii_lowercase().as_str() {
+        _ if is_date => TimeUnit::Date,
+        "day" => TimeUnit::D,
+        "year" => TimeUnit::Step,
+        _ => TimeUnit::default(),
+    }
 }
 
 /// What the first row of a table turned out to be.
