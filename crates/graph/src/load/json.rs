@@ -7,12 +7,15 @@ use serde_json::{Map, Value};
 use super::Source;
 use crate::error::{Error, Place, Result};
 
+/// Text beyond this is refused: as values it takes about ten times the memory.
+const LONGEST: usize = 1 << 30;
+
 /// Parses a whole input.
 pub fn parse(source: &mut Source) -> Result<Value> {
-    let bytes = source.read_all()?;
+    let bytes = source.read_all(LONGEST)?;
     let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
     serde_json::from_slice(text).map_err(|error| {
-        let place = Place::line(source.name(), error.line() as u64).column(error.column());
+        let place = Place::line(source.name(), error.line() as u64).column(error.column().max(1));
         if error.is_eof() {
             return Error::input(place, "the JSON ends early, expected more: the file is truncated");
         }
@@ -102,8 +105,8 @@ impl<'a> At<'a> {
 
     /// A finite number in the precision weights and features are kept in.
     pub fn number(&self) -> Result<f32> {
-        let number = self.value.as_f64().map(|number| number as f32).filter(|number| number.is_finite());
-        number.ok_or_else(|| self.error("a finite number"))
+        let number = self.value.as_f64().ok_or_else(|| self.error("a number"))? as f32;
+        if number.is_finite() { Ok(number) } else { Err(self.error("a number below 3.4e38")) }
     }
 
     /// A list of `count` numbers, one for each of `what`.

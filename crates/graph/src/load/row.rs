@@ -254,6 +254,11 @@ impl<'a> Row<'a, '_> {
         (0..self.len()).map(|index| self.field(index))
     }
 
+    /// All fields as text, for headers.
+    pub fn texts(&self) -> Vec<String> {
+        self.fields().map(|field| String::from_utf8_lossy(field).into_owned()).collect()
+    }
+
     /// Fails unless the row has as many fields as `columns`, or at least so many.
     #[inline]
     pub fn expect<S: Borrow<str>>(&self, columns: &[S], exact: bool) -> Result<()> {

@@ -115,10 +115,15 @@ impl Source {
         }
     }
 
-    /// Everything up to the end.
-    pub fn read_all(&mut self) -> Result<Vec<u8>> {
+    /// Everything up to the end, if it is not more than `most` bytes.
+    pub fn read_all(&mut self, most: usize) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         while let Some(block) = self.next_block()? {
+            if bytes.len() + block.len() > most {
+                let problem =
+                    format!("is longer than {} MiB, expected less: it is read as a whole", most >> 20);
+                return Err(Error::input(Place::file(&self.name), problem));
+            }
             bytes.extend_from_slice(&block);
         }
         Ok(bytes)
@@ -196,9 +201,9 @@ mod tests {
     #[test]
     fn gzip_is_transparent_and_several_members_are_one_text() {
         let text: Vec<u8> = (0..900_000u32).map(|i| b'a' + (i % 23) as u8).collect();
-        assert_eq!(Source::from_bytes("x", text.clone()).unwrap().read_all().unwrap(), text);
+        assert_eq!(Source::from_bytes("x", text.clone()).unwrap().read_all(1 << 30).unwrap(), text);
         let two = [zipped(&text[..500_000]), zipped(&text[500_000..])].concat();
-        assert_eq!(Source::from_bytes("x", two).unwrap().read_all().unwrap(), text);
+        assert_eq!(Source::from_bytes("x", two).unwrap().read_all(1 << 30).unwrap(), text);
     }
 
     #[test]
@@ -207,7 +212,7 @@ mod tests {
             (0..900_000u32).flat_map(|i| i.wrapping_mul(2654435761).to_string().into_bytes()).collect();
         let whole = zipped(&text);
         let error = |bytes: Vec<u8>| {
-            let read = Source::from_bytes("x", bytes).and_then(|mut source| source.read_all());
+            let read = Source::from_bytes("x", bytes).and_then(|mut source| source.read_all(1 << 30));
             read.unwrap_err().to_string()
         };
         assert_eq!(error(vec![]), "x: is empty; expected at least one row");
@@ -221,5 +226,7 @@ mod tests {
         let mut damaged = whole.clone();
         damaged[whole.len() / 2] ^= 0x55;
         assert!(error(damaged).contains("gzip stream is damaged"));
+        let long = Source::from_bytes("x", whole).unwrap().read_all(1 << 20).unwrap_err();
+        assert_eq!(long.to_string(), "x: is longer than 1 MiB, expected less: it is read as a whole");
     }
 }

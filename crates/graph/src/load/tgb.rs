@@ -44,8 +44,7 @@ impl Format for Tgb {
 
     fn read(&self, source: &mut Source, hints: &Hints, intake: &mut Intake) -> Result<()> {
         let first = |row: &Row<'_, '_>, _: &Intake| {
-            let names: Vec<String> =
-                row.fields().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
+            let names = row.texts();
             let [time, _, _, rest @ ..] = names.as_slice() else {
                 let found = names.join(", ");
                 return Err(row

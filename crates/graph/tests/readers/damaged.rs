@@ -2,12 +2,13 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use super::{columns, good};
 use kymo_graph::Result;
 use kymo_graph::load::side::{FeatureLayout, read_features, read_labels, read_signal};
 use kymo_graph::load::{self, Hints, Intake, Source};
 
 /// Mutations of every example.
-const TIMES: u64 = 3_000;
+const TIMES: u64 = 10_000;
 
 /// A small generator: the same mutations in every run.
 struct Xorshift(u64);
@@ -102,11 +103,25 @@ fn try_all(name: &str, text: &str, read: impl Fn(Vec<u8>) -> Result<()>) {
 #[test]
 fn readers_survive_damaged_examples() {
     let folder = std::env::temp_dir();
-    for format in load::ALL {
-        try_all(format.name(), format.example(), |bytes| {
+    let others = [
+        ("pygt", good::BY_DAY, Hints::default()),
+        ("pygt", good::NODES, Hints::default()),
+        ("pygt", good::NUMBERED, Hints::default()),
+        ("csv", "step;op;src;dst;w\n0;1;\"5\";6;2\n3;-1;6;5;1\n", Hints::default()),
+        (
+            "csv",
+            "2012-03-01 7 8 3B 4A\n2012-03-02 8 9 4A 3B\n",
+            columns("date,u,v,source_label,target_label"),
+        ),
+        ("konect", "% sym\n1,2\n3,4\n", Hints::default()),
+    ];
+    let examples = load::ALL.iter().map(|format| (format.name(), format.example(), Hints::default()));
+    for (name, text, hints) in examples.chain(others) {
+        let format = load::find(name).unwrap();
+        try_all(name, text, |bytes| {
             let source = Source::from_bytes("f", bytes.clone())?;
             load::detect(&source).map(drop).ok();
-            load::read_bytes(*format, &Hints::default(), "f", bytes, &folder).map(drop)
+            load::read_bytes(format, &hints, "f", bytes, &folder).map(drop)
         });
     }
 }

@@ -211,25 +211,31 @@ fn jodie_features_are_read_when_they_are_wanted() {
     assert_eq!(annotated(",u,i,ts,label,idx\n0,1,2,3.0,1.0,1\n", true), (0, vec![1.0]));
 }
 
-#[test]
-fn the_dialects_of_pygt_agree_on_what_they_mean() {
-    let by_day = r#"{"edge_mapping": {"edge_index": {"1": [[1, 0]], "0": [[0, 1], [1, 1]]},
+/// A graph a day.
+pub const BY_DAY: &str = r#"{"edge_mapping": {"edge_index": {"1": [[1, 0]], "0": [[0, 1], [1, 1]]},
         "edge_weight": {"1": [3], "0": [1, 2.5]}}, "time_periods": 2, "y": [[1, 2], [3, 4]]}"#;
-    let nodes = r#"{"nodes": [{"bus_stop": 52, "y": [1, 3], "id": 0}, {"bus_stop": 7, "y": [2, 4]}],
+
+/// One graph whose nodes carry their series.
+pub const NODES: &str = r#"{"nodes": [{"bus_stop": 52, "y": [1, 3], "id": 0}, {"bus_stop": 7, "y": [2, 4]}],
         "links": [{"source": 52, "target": 7, "weight": 0.5}]}"#;
-    let numbered = r#"{"1": {"edges": [[1, 0]], "weights": [3], "y": [3, 4], "X": [[5, 6], [7, 8]]},
+
+/// A graph a step, with features and targets.
+pub const NUMBERED: &str = r#"{"1": {"edges": [[1, 0]], "weights": [3], "y": [3, 4], "X": [[5, 6], [7, 8]]},
         "0": {"edges": [[0, 1], [1, 1]], "weights": [1, 2.5], "y": [1, 2], "X": [[1, 2], [3, 4]]},
         "time_periods": 2, "node_ids": {"b": 0, "a": 1}}"#;
+
+#[test]
+fn the_dialects_of_pygt_agree_on_what_they_mean() {
     for (text, nature, features, expected) in [
         (
-            by_day,
+            BY_DAY,
             Nature::Steps,
             [[1.0, 2.0].to_vec(), [3.0, 4.0].to_vec()],
             &["0 1 0 1", "1 1 0 2.5", "1 0 1 3"][..],
         ),
-        (nodes, Nature::Fixed, [[1.0, 2.0].to_vec(), [3.0, 4.0].to_vec()], &["52 7 0 0.5"]),
+        (NODES, Nature::Fixed, [[1.0, 2.0].to_vec(), [3.0, 4.0].to_vec()], &["52 7 0 0.5"]),
         (
-            numbered,
+            NUMBERED,
             Nature::Steps,
             [[1.0, 2.0, 3.0, 4.0].to_vec(), [5.0, 6.0, 7.0, 8.0].to_vec()],
             &["b a 0 1", "a a 0 2.5", "a b 1 3"],
