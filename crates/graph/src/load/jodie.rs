@@ -6,7 +6,7 @@ use super::csv::fields;
 use super::row::{Row, Separator};
 use super::table::{self, First, Layout};
 use super::{Format, Head, Hints, Intake, Nature, Source};
-use crate::error::Result;
+use crate::error::{Result, listed};
 
 pub struct Jodie;
 
@@ -50,7 +50,7 @@ impl Format for Jodie {
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
             let Some((before, has_features)) = shape(&names) else {
                 let expected = "expected a header that begins with user_id,item_id,timestamp,state_label";
-                return Err(row.problem(format!("found the columns {}, {expected}", names.join(", "))));
+                return Err(row.problem(format!("found the columns {}, {expected}", listed(&names))));
             };
             shape_of_rows.set((before, has_features));
             let mut columns = [&[""; 1][..before], COLUMNS].concat();

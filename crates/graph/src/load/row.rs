@@ -1,8 +1,6 @@
 //! Lines, fields and numbers: what every text reader is made of, with errors that say where.
 
-use std::borrow::Borrow;
-
-use crate::error::{Error, Place, Result};
+use crate::error::{Error, Place, Result, listed, shortened};
 use crate::load::intake::MOST_STEPS;
 use crate::load::source::Source;
 use crate::snapshot::Step;
@@ -261,7 +259,7 @@ impl<'a> Row<'a, '_> {
 
     /// Fails unless the row has as many fields as `columns`, or at least so many.
     #[inline]
-    pub fn expect<S: Borrow<str>>(&self, columns: &[S], exact: bool) -> Result<()> {
+    pub fn expect<S: AsRef<str>>(&self, columns: &[S], exact: bool) -> Result<()> {
         if self.len() == columns.len() || !exact && self.len() > columns.len() {
             return Ok(());
         }
@@ -269,14 +267,14 @@ impl<'a> Row<'a, '_> {
     }
 
     #[cold]
-    fn unexpected<S: Borrow<str>>(&self, columns: &[S], exact: bool) -> Error {
+    fn unexpected<S: AsRef<str>>(&self, columns: &[S], exact: bool) -> Error {
         let least = if exact { "" } else { "at least " };
         self.line.error(format!(
             "found {} field(s) {}, expected {least}{}: {}",
             self.len(),
             self.separator.describe(),
             columns.len(),
-            columns.join(" ")
+            listed(columns)
         ))
     }
 
@@ -288,11 +286,7 @@ impl<'a> Row<'a, '_> {
     /// A complaint about the field at `index`, the column called `name`.
     #[cold]
     pub fn error(&self, index: usize, name: &str, expected: &str) -> Error {
-        let mut found = String::from_utf8_lossy(self.field(index)).into_owned();
-        if let Some((cut, _)) = found.char_indices().nth(60) {
-            found.truncate(cut);
-            found.push('…');
-        }
+        let found = shortened(&String::from_utf8_lossy(self.field(index)));
         let place = Place::line(self.line.file, self.line.number).column(format!("{} ({name})", index + 1));
         let found = if found.is_empty() { "nothing".into() } else { format!("'{found}'") };
         Error::input(place, format!("found {found}, expected {expected}"))

@@ -2,7 +2,7 @@
 
 use super::row::{Fields, Lines, Row, Separator};
 use super::{Hints, Intake, Nature, Source};
-use crate::error::Result;
+use crate::error::{Result, listed};
 use crate::snapshot::Vertex;
 use crate::time::{TimeUnit, UNITS, parse_date};
 
@@ -89,12 +89,12 @@ impl Layout {
     /// The layout of columns with these names, or what is wrong with them. Of two columns with the same meaning the
     /// first one counts.
     pub fn named<S: AsRef<str>>(columns: &[S]) -> Result<Layout, String> {
-        let columns: Vec<String> = columns.iter().map(|name| name.as_ref().into()).collect();
+        let columns: Vec<String> = columns.iter().map(|name| name.as_ref().trim().into()).collect();
         let find =
             |wanted| columns.iter().position(|name| Role::of(name).is_some_and(|(role, _)| role == wanted));
         let need = |wanted, what| {
             find(wanted).ok_or_else(|| {
-                let (found, names) = (columns.join(", "), Role::names(wanted));
+                let (found, names) = (listed(&columns), Role::names(wanted));
                 format!("found the columns {found}; expected one with the {what} of the edge, called one of {names}")
             })
         };

@@ -4,7 +4,7 @@ use super::csv::{fields, header, numbered};
 use super::row::{Row, Separator};
 use super::table::{self, First, Layout, is_time, is_weight};
 use super::{Format, Head, Hints, IdKind, Intake, Nature, Source, is_number};
-use crate::error::Result;
+use crate::error::{Result, listed};
 use crate::time::parse_date;
 
 pub struct Tgb;
@@ -46,7 +46,7 @@ impl Format for Tgb {
         let first = |row: &Row<'_, '_>, _: &Intake| {
             let names = row.texts();
             let [time, _, _, rest @ ..] = names.as_slice() else {
-                let found = names.join(", ");
+                let found = listed(&names);
                 return Err(row
                     .problem(format!("found the columns {found}, expected time, source, target[, weight]")));
             };

@@ -9,7 +9,7 @@ const BAD: &[(&str, &str, &str)] = &[
     (
         "snap",
         "1 2 3\n4 5\n",
-        "f, line 2: found 2 field(s) separated by blanks, expected 3: source target time",
+        "f, line 2: found 2 field(s) separated by blanks, expected 3: source, target, time",
     ),
     ("snap", "1,2,3\n", "f, line 1: found 1 field(s) separated by blanks, expected 3"),
     ("signed", "1,2,3,4\n1,2,3,4,5\n", "f, line 2: found 5 field(s) separated by ',', expected 4"),
@@ -18,11 +18,11 @@ const BAD: &[(&str, &str, &str)] = &[
     ("konect", "1 2 3 4 5\n", "f, line 1: found 5 field(s), expected 2 to 4"),
     ("konect", "1 2 3 4\n1 2 3\n", "f, line 2: found 3 field(s)…expected 4"),
     ("konect", "%%MatrixMarket matrix\n3 3 1\n", "f, line 1: is a Matrix Market file, expected an edge list"),
-    ("deltas", "0 1 2 3\n0 1 2\n", "f, line 2: found 3 field(s)…expected 4: snapshot op source target"),
+    ("deltas", "0 1 2 3\n0 1 2\n", "f, line 2: found 3 field(s)…expected 4: snapshot, op, source, target"),
     ("static", "1 2\n1 2 3\n", "f, line 2: found 3 field(s)…expected 2"),
     ("static", "1\n", "f, line 1: found 1 field(s), expected 2 or 3"),
     ("static", "1 2\n1,2\n", "f, line 2: found 1 field(s) separated by blanks, expected 2"),
-    ("csv", "u,v,t\n1,2\n", "f, line 2: found 2 field(s) separated by ',', expected 3: u v t"),
+    ("csv", "u,v,t\n1,2\n", "f, line 2: found 2 field(s) separated by ',', expected 3: u, v, t"),
     ("csv", "u,v,t\n1;2;3\n", "f, line 2: found 1 field(s) separated by ','"),
     (
         "jodie",
@@ -272,4 +272,23 @@ fn columns_given_by_the_user_are_checked_as_settings() {
     }
     let error = load::find("cvs").err().unwrap().to_string();
     assert!(error.starts_with("--format: there is no format 'cvs'; known are pygt, "), "{error}");
+}
+
+#[test]
+fn messages_stay_short_whatever_the_input() {
+    let wide = "column_with_a_name,".repeat(5_000);
+    let long = "x".repeat(100_000);
+    for (format, text) in [
+        ("csv", wide.clone()),
+        ("csv", format!("u,v,t,{wide}\n1,2\n")),
+        ("jodie", wide.clone()),
+        ("tgb", format!("{long},{wide}")),
+        ("snap", format!("{long} 1 2\n")),
+        ("pygt", format!("{{\"edges\": {long}")),
+        ("pygt", format!("{{\"{long}\": 1}}")),
+        ("pygt", format!("{{\"edges\": [], \"X\": [[1]], \"node_ids\": {{\"{long}\": \"{long}\"}}}}")),
+    ] {
+        let error = read(format, &Hints::default(), &text).err().unwrap().to_string();
+        assert!(error.len() < 800, "{format}: {} bytes", error.len());
+    }
 }
