@@ -103,3 +103,21 @@ impl Error {
         move |source| Self::Resource { action, path: path.to_path_buf(), source }
     }
 }
+
+/// Text from an input, cut to a length that fits a message.
+pub(crate) fn shortened(text: &str) -> String {
+    match text.char_indices().nth(60) {
+        Some((cut, _)) => format!("{}…", &text[..cut]),
+        None => text.into(),
+    }
+}
+
+/// Names from an input, as many as fit a message.
+pub(crate) fn listed<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> String {
+    let mut names = names.into_iter();
+    let shown: Vec<String> = names.by_ref().take(12).map(|name| shortened(name.as_ref())).collect();
+    match names.count() {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}

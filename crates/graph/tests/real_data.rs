@@ -180,3 +180,11 @@ fn classes_come_with_the_rows_or_beside_them() {
     read_labels(&mut labels, &mut intake).unwrap();
     assert_eq!((intake.classes.list.len(), intake.classes.of.len()), (10, 25_387));
 }
+
+#[test]
+fn files_that_hold_no_graph_are_not_taken_for_one() {
+    for path in ["metr-la-week/los_speed.csv.gz", "as-733/snapshots.tsv", "movielens-small/README.txt"] {
+        let Some(source) = open(path) else { continue };
+        assert_eq!(load::detect(&source).ok().map(|format| format.name()), None, "{path}");
+    }
+}

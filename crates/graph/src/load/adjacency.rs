@@ -43,7 +43,7 @@ impl Format for Adjacency {
     }
 
     fn read(&self, source: &mut Source, hints: &Hints, intake: &mut Intake) -> Result<()> {
-        intake.unit = TimeUnit::Step;
+        (intake.nature, intake.unit) = (self.nature(), TimeUnit::Step);
         let separator = hints.separator().unwrap_or(Separator::Blank);
         let (mut lines, mut fields) = (Lines::new(source), Fields::default());
         let mut vertex = 0;

@@ -1,6 +1,6 @@
 //! Tables with named columns: names come from the first row, or from the user.
 
-use super::row::Separator;
+use super::row::{Row, Separator};
 use super::table::{self, First, Layout};
 use super::{Format, Head, Hints, Intake, Nature, Source, is_id};
 use crate::error::{Error, Result};
@@ -34,9 +34,8 @@ impl Format for Csv {
             layout.map(|layout| (names, layout)).map_err(|problem| Error::settings("--columns", problem))
         });
         let given = given.transpose()?;
-        let first = |row: &super::row::Row<'_, '_>, _: &Intake| {
-            let names: Vec<String> =
-                row.fields().map(|field| String::from_utf8_lossy(field).into_owned()).collect();
+        let first = |row: &Row<'_, '_>, _: &Intake| {
+            let names = row.texts();
             if let Some((given, layout)) = given {
                 let same = names.len() == given.len()
                     && names.iter().zip(given).all(|(a, b)| a.eq_ignore_ascii_case(b.trim()));

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rustc_hash::FxHashMap;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, shortened};
 use crate::event::{Event, EventLog};
 use crate::ids::{IdMap, Side};
 use crate::load::row::Row;
@@ -158,11 +158,17 @@ impl Intake {
         known.map_or_else(|| self.vertex(row, index, "vertex", Side::Left), Ok)
     }
 
-    /// Puts a vertex into the class written in the field at `index` of a row. A vertex has one class for good.
-    pub fn classify(&mut self, vertex: Vertex, row: &Row<'_, '_>, index: usize) -> Result<()> {
-        match self.classes.put(vertex, row.field(index)) {
-            None => Ok(()),
+    /// Puts a vertex into the class written in the field at `index` of a row, and says whether one is: nothing and -1
+    /// are no class. A vertex has one class for good.
+    pub fn classify(&mut self, vertex: Vertex, row: &Row<'_, '_>, index: usize) -> Result<bool> {
+        let class = row.field(index);
+        if matches!(class, b"" | b"-1") {
+            return Ok(false);
+        }
+        match self.classes.put(vertex, class) {
+            None => Ok(true),
             Some(before) => {
+                let before = shortened(before);
                 let expected = format!("'{before}', the class this vertex has in an earlier row");
                 Err(row.error(index, "class", &expected))
             }

@@ -6,7 +6,7 @@ use super::csv::fields;
 use super::row::{Row, Separator};
 use super::table::{self, First, Layout};
 use super::{Format, Head, Hints, Intake, Nature, Source};
-use crate::error::Result;
+use crate::error::{Result, listed};
 
 pub struct Jodie;
 
@@ -43,15 +43,14 @@ impl Format for Jodie {
     }
 
     fn read(&self, source: &mut Source, hints: &Hints, intake: &mut Intake) -> Result<()> {
-        // Columns before the user, and whether features follow the label.
+        // Columns before the user, and whether features follow the label: found in the header, used in every row.
         let shape_of_rows = std::cell::Cell::new((0, true));
         let first = |row: &Row<'_, '_>, _: &Intake| {
-            let names: Vec<String> =
-                row.fields().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
+            let names = row.texts();
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
             let Some((before, has_features)) = shape(&names) else {
                 let expected = "expected a header that begins with user_id,item_id,timestamp,state_label";
-                return Err(row.problem(format!("found the columns {}, {expected}", names.join(", "))));
+                return Err(row.problem(format!("found the columns {}, {expected}", listed(&names))));
             };
             shape_of_rows.set((before, has_features));
             let mut columns = [&[""; 1][..before], COLUMNS].concat();

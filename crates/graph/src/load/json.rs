@@ -5,14 +5,17 @@ use std::fmt;
 use serde_json::{Map, Value};
 
 use super::Source;
-use crate::error::{Error, Place, Result};
+use crate::error::{Error, Place, Result, listed, shortened};
+
+/// Text beyond this is refused: as values it takes about ten times the memory.
+const LONGEST: usize = 1 << 30;
 
 /// Parses a whole input.
 pub fn parse(source: &mut Source) -> Result<Value> {
-    let bytes = source.read_all()?;
+    let bytes = source.read_all(LONGEST)?;
     let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
     serde_json::from_slice(text).map_err(|error| {
-        let place = Place::line(source.name(), error.line() as u64).column(error.column());
+        let place = Place::line(source.name(), error.line() as u64).column(error.column().max(1));
         if error.is_eof() {
             return Error::input(place, "the JSON ends early, expected more: the file is truncated");
         }
@@ -21,16 +24,9 @@ pub fn parse(source: &mut Source) -> Result<Value> {
         let message = message.split(" at line ").next().unwrap_or_default();
         let line = text.split(|&byte| byte == b'\n').nth(error.line().saturating_sub(1)).unwrap_or_default();
         let rest = line.get(error.column().saturating_sub(1)..).unwrap_or_default();
-        let found = shorten(&String::from_utf8_lossy(rest));
+        let found = shortened(&String::from_utf8_lossy(rest));
         Error::input(place, format!("found '{found}', expected valid JSON: {message}"))
     })
-}
-
-fn shorten(text: &str) -> String {
-    match text.char_indices().nth(30) {
-        Some((cut, _)) => format!("{}…", &text[..cut]),
-        None => text.into(),
-    }
 }
 
 /// A value and the path to it. Paths are made of references to the values around, so they cost nothing until printed.
@@ -70,8 +66,7 @@ impl<'a> At<'a> {
     pub fn need<'b>(&'b self, name: &'b str) -> Result<At<'b>> {
         let names = self.object()?;
         self.get(name).ok_or_else(|| {
-            let found: Vec<&str> = names.keys().take(10).map(String::as_str).collect();
-            self.problem(format!("found the keys {}, expected '{name}' among them", found.join(", ")))
+            self.problem(format!("found the keys {}, expected '{name}' among them", listed(names.keys())))
         })
     }
 
@@ -102,8 +97,8 @@ impl<'a> At<'a> {
 
     /// A finite number in the precision weights and features are kept in.
     pub fn number(&self) -> Result<f32> {
-        let number = self.value.as_f64().map(|number| number as f32).filter(|number| number.is_finite());
-        number.ok_or_else(|| self.error("a finite number"))
+        let number = self.value.as_f64().ok_or_else(|| self.error("a number"))? as f32;
+        if number.is_finite() { Ok(number) } else { Err(self.error("a number below 3.4e38")) }
     }
 
     /// A list of `count` numbers, one for each of `what`.
@@ -135,7 +130,7 @@ impl<'a> At<'a> {
             Value::Null => "nothing".into(),
             Value::Array(items) => format!("a list of {}", items.len()),
             Value::Object(_) => "an object".into(),
-            plain => format!("'{}'", shorten(plain.to_string().trim_matches('"'))),
+            plain => format!("'{}'", shortened(plain.to_string().trim_matches('"'))),
         };
         self.problem(format!("found {found}, expected {expected}"))
     }
@@ -160,6 +155,7 @@ impl fmt::Display for At<'_> {
             Key::Root => Ok(()),
             Key::Index(index) => write!(f, "[{index}]"),
             Key::Name(name) => {
+                let name = shortened(name);
                 let dot = if first { "" } else { "." };
                 let plain = name.starts_with(|c: char| c.is_alphabetic())
                     && name.chars().all(|c| c.is_alphanumeric() || c == '_');

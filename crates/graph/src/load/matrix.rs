@@ -41,7 +41,7 @@ impl Format for Matrix {
     }
 
     fn read(&self, source: &mut Source, hints: &Hints, intake: &mut Intake) -> Result<()> {
-        intake.unit = TimeUnit::Step;
+        (intake.nature, intake.unit) = (self.nature(), TimeUnit::Step);
         let (mut lines, mut fields) = (Lines::new(source), Fields::default());
         let (mut vertices, mut targets, mut separator) = (Vec::new(), Vec::new(), hints.separator());
         let mut count = 0;

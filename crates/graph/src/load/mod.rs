@@ -61,7 +61,7 @@ pub trait Format: Sync {
     /// A small valid input: shown in the help, read in tests, mutated by fuzzing.
     fn example(&self) -> &'static str;
 
-    /// What its rows mean.
+    /// What its rows mean, where the input itself does not decide it.
     fn nature(&self) -> Nature;
 
     /// Whether sources and targets are separate sets unless the user says otherwise.
@@ -77,7 +77,7 @@ pub trait Format: Sync {
     /// Whether an input that begins with this text is of this format. Formats are asked in the order of [`ALL`].
     fn recognises(&self, head: &Head<'_>) -> bool;
 
-    /// Reads one input to its end.
+    /// Reads one input to its end, and notes in the intake what its rows mean and what its times count.
     fn read(&self, source: &mut Source, hints: &Hints, intake: &mut Intake) -> Result<()>;
 }
 

@@ -13,7 +13,7 @@ use super::intake::{MOST_STEPS, Signal};
 use super::json::{At, parse};
 use super::row::digits;
 use super::{Format, Head, Hints, IdKind, Intake, Nature, Source};
-use crate::error::{Error, Place, Result};
+use crate::error::{Error, Place, Result, listed, shortened};
 use crate::ids::Side;
 use crate::snapshot::Step;
 use crate::time::TimeUnit;
@@ -74,10 +74,9 @@ impl Format for Pygt {
             intake.nature = Nature::Steps;
             read_steps(&root, intake)
         } else {
-            let found: Vec<&str> = keys.keys().take(10).map(String::as_str).collect();
             Err(root.problem(format!(
                 "found the keys {}; expected edges and X or FX, edge_mapping and y, nodes and links, or numbers",
-                found.join(", ")
+                listed(keys.keys())
             )))
         }
     }
@@ -92,7 +91,8 @@ fn read_mapping(root: &At<'_>, mapping: &At<'_>, intake: &mut Intake) -> Result<
     for name in edges.object()?.keys() {
         let day = digits(name.as_bytes()).filter(|&day| day < steps as u64).ok_or_else(|| {
             edges.problem(format!(
-                "found the day '{name}', expected a whole number below {steps}, the days in y"
+                "found the day '{}', expected a whole number below {steps}, the days in y",
+                shortened(name)
             ))
         })?;
         days.push((day as Step, name));
@@ -191,7 +191,7 @@ fn add_vertices(root: &At<'_>, count: usize, intake: &mut Intake) -> Result<()> 
         let at = names.need(name)?;
         let index = at.index(count)?;
         if let Some(other) = by_index.get_mut(index).and_then(|slot| slot.replace(name)) {
-            return Err(at.error(&format!("a number of its own; '{other}' has it too")));
+            return Err(at.error(&format!("a number of its own; '{}' has it too", shortened(other))));
         }
     }
     intake.id_kind = IdKind::Text;

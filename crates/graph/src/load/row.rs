@@ -1,8 +1,6 @@
 //! Lines, fields and numbers: what every text reader is made of, with errors that say where.
 
-use std::borrow::Borrow;
-
-use crate::error::{Error, Place, Result};
+use crate::error::{Error, Place, Result, listed, shortened};
 use crate::load::intake::MOST_STEPS;
 use crate::load::source::Source;
 use crate::snapshot::Step;
@@ -155,15 +153,27 @@ impl<'a> Line<'a> {
             Separator::Byte(byte) if !self.text.contains(&b'"') => {
                 let mut start = 0;
                 for end in memchr::memchr_iter(byte, self.text) {
-                    fields.bounds.push((start, end));
+                    fields.bounds.push(trimmed(self.text, start, end));
                     start = end + 1;
                 }
-                fields.bounds.push((start, self.text.len()));
+                fields.bounds.push(trimmed(self.text, start, self.text.len()));
             }
             Separator::Byte(byte) => split_quoted(self.text, byte, &mut fields.bounds),
         }
         Row { line: self, separator, bounds: &fields.bounds }
     }
+}
+
+/// The bounds of a field without the blanks around it.
+#[inline]
+fn trimmed(text: &[u8], mut start: usize, mut end: usize) -> (usize, usize) {
+    while start < end && text[start].is_ascii_whitespace() {
+        start += 1;
+    }
+    while start < end && text[end - 1].is_ascii_whitespace() {
+        end -= 1;
+    }
+    (start, end)
 }
 
 fn split_blank(text: &[u8], bounds: &mut Vec<(usize, usize)>) {
@@ -195,7 +205,8 @@ fn split_quoted(text: &[u8], separator: u8, bounds: &mut Vec<(usize, usize)>) {
             end += 1;
         }
         let closed = quoted && end >= at + 2 && text[end - 1] == b'"';
-        bounds.push(if closed { (at + 1, end - 1) } else { (at, end) });
+        let (start, stop) = if closed { (at + 1, end - 1) } else { (at, end) };
+        bounds.push(trimmed(text, start, stop));
         if end >= text.len() {
             return;
         }
@@ -233,7 +244,7 @@ impl<'a> Row<'a, '_> {
     #[inline]
     pub fn field(&self, index: usize) -> &'a [u8] {
         let &(start, end) = self.bounds.get(index).unwrap_or(&(0, 0));
-        self.line.text[start..end].trim_ascii()
+        &self.line.text[start..end]
     }
 
     /// All fields.
@@ -241,20 +252,30 @@ impl<'a> Row<'a, '_> {
         (0..self.len()).map(|index| self.field(index))
     }
 
+    /// All fields as text, for headers.
+    pub fn texts(&self) -> Vec<String> {
+        self.fields().map(|field| String::from_utf8_lossy(field).into_owned()).collect()
+    }
+
     /// Fails unless the row has as many fields as `columns`, or at least so many.
     #[inline]
-    pub fn expect<S: Borrow<str>>(&self, columns: &[S], exact: bool) -> Result<()> {
+    pub fn expect<S: AsRef<str>>(&self, columns: &[S], exact: bool) -> Result<()> {
         if self.len() == columns.len() || !exact && self.len() > columns.len() {
             return Ok(());
         }
+        Err(self.unexpected(columns, exact))
+    }
+
+    #[cold]
+    fn unexpected<S: AsRef<str>>(&self, columns: &[S], exact: bool) -> Error {
         let least = if exact { "" } else { "at least " };
-        Err(self.line.error(format!(
+        self.line.error(format!(
             "found {} field(s) {}, expected {least}{}: {}",
             self.len(),
             self.separator.describe(),
             columns.len(),
-            columns.join(" ")
-        )))
+            listed(columns)
+        ))
     }
 
     /// A complaint about the whole row.
@@ -263,12 +284,9 @@ impl<'a> Row<'a, '_> {
     }
 
     /// A complaint about the field at `index`, the column called `name`.
+    #[cold]
     pub fn error(&self, index: usize, name: &str, expected: &str) -> Error {
-        let mut found = String::from_utf8_lossy(self.field(index)).into_owned();
-        if let Some((cut, _)) = found.char_indices().nth(60) {
-            found.truncate(cut);
-            found.push('…');
-        }
+        let found = shortened(&String::from_utf8_lossy(self.field(index)));
         let place = Place::line(self.line.file, self.line.number).column(format!("{} ({name})", index + 1));
         let found = if found.is_empty() { "nothing".into() } else { format!("'{found}'") };
         Error::input(place, format!("found {found}, expected {expected}"))

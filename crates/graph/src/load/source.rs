@@ -17,6 +17,9 @@ const BLOCK: usize = 256 << 10;
 /// Blocks read ahead of the parser.
 const AHEAD: usize = 4;
 
+/// How gzip files begin.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
 /// An opened input: decompressed bytes, block by block.
 pub struct Source {
     name: String,
@@ -44,6 +47,17 @@ impl Source {
 
     /// Reads `bytes` as though they were a file called `name`.
     pub fn from_bytes(name: &str, bytes: Vec<u8>) -> Result<Source> {
+        if bytes.len() <= BLOCK && !bytes.starts_with(&GZIP) {
+            // The only block is at hand: there is nothing for a thread to do.
+            return Self {
+                name: name.into(),
+                blocks: sync_channel(0).1,
+                head: bytes,
+                head_taken: false,
+                gzip: false,
+            }
+            .checked();
+        }
         Self::new(name.into(), Box::new(io::Cursor::new(bytes)), &Progress::silent())
     }
 
@@ -51,7 +65,7 @@ impl Source {
         let mut counted = Counted { raw, progress: progress.clone() };
         let mut magic = [0; 2];
         let got = read_full(&mut counted, &mut magic).map_err(|error| unreadable(&name, false, &error))?;
-        let gzip = got == 2 && magic == [0x1f, 0x8b];
+        let gzip = got == 2 && magic == GZIP;
         let whole = io::Cursor::new(magic).take(got as u64).chain(counted);
         let (sender, blocks) = sync_channel(AHEAD);
         std::thread::Builder::new()
@@ -63,14 +77,19 @@ impl Source {
         let mut source = Source { name, blocks, head: Vec::new(), head_taken: true, gzip };
         source.head = source.next_block()?.unwrap_or_default();
         source.head_taken = false;
-        if source.head.is_empty() {
-            return Err(Error::input(Place::file(&source.name), "is empty; expected at least one row"));
+        source.checked()
+    }
+
+    /// Refuses an input whose beginning is not that of a text.
+    fn checked(self) -> Result<Source> {
+        if self.head.is_empty() {
+            return Err(Error::input(Place::file(&self.name), "is empty; expected at least one row"));
         }
-        if let Some(offset) = memchr::memchr(0, &source.head) {
+        if let Some(offset) = memchr::memchr(0, &self.head) {
             let problem = format!("is not text: found a zero byte at offset {offset}");
-            return Err(Error::input(Place::file(&source.name), problem));
+            return Err(Error::input(Place::file(&self.name), problem));
         }
-        Ok(source)
+        Ok(self)
     }
 
     /// The name to use in messages.
@@ -96,10 +115,15 @@ impl Source {
         }
     }
 
-    /// Everything up to the end.
-    pub fn read_all(&mut self) -> Result<Vec<u8>> {
+    /// Everything up to the end, if it is not more than `most` bytes.
+    pub fn read_all(&mut self, most: usize) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         while let Some(block) = self.next_block()? {
+            if bytes.len() + block.len() > most {
+                let problem =
+                    format!("is longer than {} MiB, expected less: it is read as a whole", most >> 20);
+                return Err(Error::input(Place::file(&self.name), problem));
+            }
             bytes.extend_from_slice(&block);
         }
         Ok(bytes)
@@ -177,9 +201,9 @@ mod tests {
     #[test]
     fn gzip_is_transparent_and_several_members_are_one_text() {
         let text: Vec<u8> = (0..900_000u32).map(|i| b'a' + (i % 23) as u8).collect();
-        assert_eq!(Source::from_bytes("x", text.clone()).unwrap().read_all().unwrap(), text);
+        assert_eq!(Source::from_bytes("x", text.clone()).unwrap().read_all(1 << 30).unwrap(), text);
         let two = [zipped(&text[..500_000]), zipped(&text[500_000..])].concat();
-        assert_eq!(Source::from_bytes("x", two).unwrap().read_all().unwrap(), text);
+        assert_eq!(Source::from_bytes("x", two).unwrap().read_all(1 << 30).unwrap(), text);
     }
 
     #[test]
@@ -188,7 +212,7 @@ mod tests {
             (0..900_000u32).flat_map(|i| i.wrapping_mul(2654435761).to_string().into_bytes()).collect();
         let whole = zipped(&text);
         let error = |bytes: Vec<u8>| {
-            let read = Source::from_bytes("x", bytes).and_then(|mut source| source.read_all());
+            let read = Source::from_bytes("x", bytes).and_then(|mut source| source.read_all(1 << 30));
             read.unwrap_err().to_string()
         };
         assert_eq!(error(vec![]), "x: is empty; expected at least one row");
@@ -202,5 +226,7 @@ mod tests {
         let mut damaged = whole.clone();
         damaged[whole.len() / 2] ^= 0x55;
         assert!(error(damaged).contains("gzip stream is damaged"));
+        let long = Source::from_bytes("x", whole).unwrap().read_all(1 << 20).unwrap_err();
+        assert_eq!(long.to_string(), "x: is longer than 1 MiB, expected less: it is read as a whole");
     }
 }

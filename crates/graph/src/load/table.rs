@@ -2,7 +2,8 @@
 
 use super::row::{Fields, Lines, Row, Separator};
 use super::{Hints, Intake, Nature, Source};
-use crate::error::Result;
+use crate::error::{Result, listed};
+use crate::snapshot::Vertex;
 use crate::time::{TimeUnit, UNITS, parse_date};
 
 /// What a column means.
@@ -34,17 +35,12 @@ const NAMES: &[(Role, &[&str])] = &[
 ];
 
 impl Role {
-    /// What a column of this name means, and the unit its name states if it is a time.
+    /// What a column of this name means, and the unit its name ends with if it is a time.
     fn of(name: &str) -> Option<(Role, Option<TimeUnit>)> {
         let name = name.trim().to_ascii_lowercase();
         let find = |name: &str| NAMES.iter().find(|(_, names)| names.contains(&name)).map(|&(role, _)| role);
         if let Some(role) = find(&name) {
-            let unit = match name.as_str() {
-                "day" => Some(TimeUnit::D),
-                "year" => Some(TimeUnit::Step),
-                _ => None,
-            };
-            return Some((role, unit));
+            return Some((role, None));
         }
         let (stem, suffix) = name.rsplit_once('_')?;
         let &(_, unit) = UNITS.iter().find(|(name, _)| *name == suffix)?;
@@ -85,6 +81,7 @@ pub struct Layout {
     change: Option<usize>,
     weight: Option<usize>,
     labels: [Option<usize>; 2],
+    has_more: bool,
     unit: Option<TimeUnit>,
 }
 
@@ -92,12 +89,12 @@ impl Layout {
     /// The layout of columns with these names, or what is wrong with them. Of two columns with the same meaning the
     /// first one counts.
     pub fn named<S: AsRef<str>>(columns: &[S]) -> Result<Layout, String> {
-        let columns: Vec<String> = columns.iter().map(|name| name.as_ref().into()).collect();
+        let columns: Vec<String> = columns.iter().map(|name| name.as_ref().trim().into()).collect();
         let find =
             |wanted| columns.iter().position(|name| Role::of(name).is_some_and(|(role, _)| role == wanted));
         let need = |wanted, what| {
             find(wanted).ok_or_else(|| {
-                let (found, names) = (columns.join(", "), Role::names(wanted));
+                let (found, names) = (listed(&columns), Role::names(wanted));
                 format!("found the columns {found}; expected one with the {what} of the edge, called one of {names}")
             })
         };
@@ -116,7 +113,8 @@ impl Layout {
             _ => Some(TimeUnit::Step),
         };
         let (weight, labels) = (find(Role::Weight), [find(Role::SourceLabel), find(Role::TargetLabel)]);
-        Ok(Layout { exact: true, source, target, when, change, weight, labels, unit, columns })
+        let has_more = change.is_some() || labels != [None, None];
+        Ok(Layout { exact: true, source, target, when, change, weight, labels, has_more, unit, columns })
     }
 
     /// The same layout, but rows may have more columns than are named.
@@ -139,41 +137,62 @@ impl Layout {
         [self.source, self.target]
     }
 
-    /// Reads one row.
-    #[inline]
+    /// Reads one row. This is the loop that decides how fast most inputs are read: what few tables have is elsewhere.
+    #[inline(always)]
     fn take(&mut self, row: &Row<'_, '_>, intake: &mut Intake) -> Result<()> {
         row.expect(&self.columns, self.exact)?;
         let (source, target) = (intake.source(row, self.source)?, intake.target(row, self.target)?);
-        let time = match self.when {
-            When::Never => 0.0,
-            When::Time(index) => {
-                let unit = *self.unit.get_or_insert_with(|| unit_of(row.field(index)));
-                intake.unit = unit;
-                row.time(index, "time", unit)?
+        let time = match (self.when, self.unit) {
+            (When::Time(index), Some(unit)) => row.time(index, "time", unit)?,
+            (When::Time(index), None) => {
+                let name = self.columns.get(index).map_or("", String::as_str);
+                intake.unit = *self.unit.insert(unit_of(name, row.field(index)));
+                row.time(index, "time", intake.unit)?
             }
-            When::Step(index) => row.step(index, "step")? as f64,
+            (When::Step(index), _) => row.step(index, "step")? as f64,
+            (When::Never, _) => 0.0,
         };
+        if self.has_more && self.take_more(row, source, target, intake)? {
+            return intake.removal(source, target, time);
+        }
+        let weight = match self.weight {
+            Some(index) => row.value(index, "weight")?,
+            None => 1.0,
+        };
+        intake.edge(source, target, time, weight)
+    }
+
+    /// Reads the labels and the change in a row; whether the edge disappears.
+    #[inline(never)]
+    fn take_more(
+        &self,
+        row: &Row<'_, '_>,
+        source: Vertex,
+        target: Vertex,
+        intake: &mut Intake,
+    ) -> Result<bool> {
         for (label, vertex) in self.labels.into_iter().zip([source, target]) {
             if let Some(index) = label {
                 intake.classify(vertex, row, index)?;
             }
         }
-        if let Some(index) = self.change {
-            match row.field(index) {
-                b"1" => {}
-                b"-1" => return intake.removal(source, target, time),
-                _ => return Err(row.error(index, "op", "1 (the edge appears) or -1 (it disappears)")),
-            }
+        match self.change.map(|index| (index, row.field(index))) {
+            None | Some((_, b"1")) => Ok(false),
+            Some((_, b"-1")) => Ok(true),
+            Some((index, _)) => Err(row.error(index, "op", "1 (the edge appears) or -1 (it disappears)")),
         }
-        let weight = self.weight.map_or(Ok(1.0), |index| row.value(index, "weight"))?;
-        intake.edge(source, target, time, weight)
     }
 }
 
-/// The unit of times that look like this one, where nothing else says.
-fn unit_of(time: &[u8]) -> TimeUnit {
-    let date = std::str::from_utf8(time).ok().and_then(parse_date);
-    date.map_or(TimeUnit::default(), |_| TimeUnit::Date)
+/// The unit of times that look like this one, in a column whose name does not end with a unit.
+fn unit_of(name: &str, time: &[u8]) -> TimeUnit {
+    let is_date = std::str::from_utf8(time).is_ok_and(|time| parse_date(time).is_some());
+    match name.to_ascii_lowercase().as_str() {
+        _ if is_date => TimeUnit::Date,
+        "day" => TimeUnit::D,
+        "year" => TimeUnit::Step,
+        _ => TimeUnit::default(),
+    }
 }
 
 /// What the first row of a table turned out to be.

@@ -4,7 +4,7 @@ use super::csv::{fields, header, numbered};
 use super::row::{Row, Separator};
 use super::table::{self, First, Layout, is_time, is_weight};
 use super::{Format, Head, Hints, IdKind, Intake, Nature, Source, is_number};
-use crate::error::Result;
+use crate::error::{Result, listed};
 use crate::time::parse_date;
 
 pub struct Tgb;
@@ -44,10 +44,9 @@ impl Format for Tgb {
 
     fn read(&self, source: &mut Source, hints: &Hints, intake: &mut Intake) -> Result<()> {
         let first = |row: &Row<'_, '_>, _: &Intake| {
-            let names: Vec<String> =
-                row.fields().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
+            let names = row.texts();
             let [time, _, _, rest @ ..] = names.as_slice() else {
-                let found = names.join(", ");
+                let found = listed(&names);
                 return Err(row
                     .problem(format!("found the columns {found}, expected time, source, target[, weight]")));
             };

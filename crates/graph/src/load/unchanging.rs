@@ -52,8 +52,7 @@ impl Format for Static {
                 );
             };
             let layout = Layout::named(columns).map_err(|problem| row.problem(problem))?;
-            let names: Vec<_> = row.fields().map(String::from_utf8_lossy).collect();
-            let header = is_header(&names, intake.id_kind);
+            let header = is_header(&row.texts(), intake.id_kind);
             Ok(if header { First::Header(layout) } else { First::Row(layout) })
         };
         read(source, hints, intake, Separator::guess_loosely, first, no_more)

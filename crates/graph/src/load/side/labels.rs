@@ -46,10 +46,7 @@ pub fn read_labels(source: &mut Source, intake: &mut Intake) -> Result<Labels> {
             return Err(row.problem(format!("found {found} field(s), expected 1 to 3: node [class [split]]")));
         }
         let vertex = intake.known_or_new(&row, 0)?;
-        match row.field(1) {
-            b"" | b"-1" => labels.unlabelled += 1,
-            _ => intake.classify(vertex, &row, 1)?,
-        }
+        labels.unlabelled += u64::from(!intake.classify(vertex, &row, 1)?);
         let split = match row.field(2) {
             b"" | b"-" => continue,
             b"train" => Split::Train,
