@@ -1,1 +1,3 @@
 //! Kymo.
+
+pub mod cli;
