@@ -9,9 +9,10 @@ const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█
 /// aligned. Empty where there is no value.
 pub fn sparkline(values: &[f64], width: usize, label: impl Fn(f64) -> String) -> String {
     let Some((low, high)) = range(values) else { return String::new() };
+    // Values that read the same are drawn the same, in the middle: their differences would look larger than they are.
+    let flat = label(low) == label(high);
     let block = |value: f64| {
-        // Equal values lie in the middle: neither low nor high.
-        let level = if high > low { (value - low) / (high - low) * 7.0 } else { 3.0 };
+        let level = if flat { 3.0 } else { (value - low) / (high - low) * 7.0 };
         BLOCKS[(level.round() as usize).min(7)]
     };
     let line: String = resampled(values, width).into_iter().map(block).collect();
@@ -93,6 +94,7 @@ mod tests {
         let values: Vec<f64> = (0..8).map(f64::from).collect();
         assert_eq!(sparkline(&values, 9, whole), " ▁▂▃▄▅▆▇█  0 to 7");
         assert_eq!(sparkline(&[5.0; 3], 3, whole), "▄▄▄  5 to 5");
+        assert_eq!(sparkline(&[5.1, 5.2, 5.3], 3, whole), "▄▄▄  5 to 5");
         assert_eq!(sparkline(&[-1.0], 1, whole), "▄  -1 to -1");
         assert_eq!(sparkline(&[], 40, whole), "");
     }

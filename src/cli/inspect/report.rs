@@ -8,7 +8,7 @@ use crate::cli::numbers::{bytes, count, percent, plural};
 use crate::cli::plot::{chart, sparkline};
 
 /// Characters a plot may be wide.
-const WIDTH: usize = 60;
+const WIDTH: usize = 48;
 /// Rows of the chart.
 const HEIGHT: usize = 7;
 /// Classes that are named, half of them in a line.
@@ -176,17 +176,39 @@ fn plural_of(value: u64, one: &str, many: &str) -> String {
 
 /// A line for every step.
 pub fn table(steps: &[StepStats]) -> String {
-    let mut text = String::from(
-        "\n  step       edges      active       added     removed  reweighted   changed   overlap    highest in      skew\n",
-    );
+    let names = [
+        "step",
+        "edges",
+        "active",
+        "added",
+        "removed",
+        "reweighted",
+        "changed",
+        "overlap",
+        "highest in",
+        "skew",
+    ];
     let share = |value: Option<f64>| value.map(percent).unwrap_or_else(|| "-".into());
+    let mut text = String::from("\n") + &row(names.map(str::to_owned));
     for step in steps {
-        let skew = step.degree_skew.map(|skew| format!("{skew:.2}")).unwrap_or_else(|| "-".into());
-        let (change, overlap) = (share(step.change), share(step.overlap));
-        text.push_str(&format!(
-            "{:>6} {:>11} {:>11} {:>11} {:>11} {:>11} {change:>9} {overlap:>9} {:>13} {skew:>9}\n",
-            step.step, step.edges, step.active, step.added, step.removed, step.reweighted, step.max_in_degree
-        ));
+        text.push_str(&row([
+            step.step.to_string(),
+            step.edges.to_string(),
+            step.active.to_string(),
+            step.added.to_string(),
+            step.removed.to_string(),
+            step.reweighted.to_string(),
+            share(step.change),
+            share(step.overlap),
+            step.max_in_degree.to_string(),
+            step.degree_skew.map(|skew| format!("{skew:.2}")).unwrap_or_else(|| "-".into()),
+        ]));
     }
     text
+}
+
+fn row(cells: [String; 10]) -> String {
+    let [step, rest @ ..] = cells;
+    let rest: String = rest.iter().map(|cell| format!(" {cell:>10}")).collect();
+    format!("{step:>6}{rest}\n")
 }

@@ -100,7 +100,7 @@ mod tests {
             assert!(text.contains(fact), "{fact} is not in\n{text}");
         }
         assert!(text.lines().count() <= 45, "{text}");
-        assert!(text.lines().all(|line| line.chars().count() <= 110 && line.trim_end() == line), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 100 && line.trim_end() == line), "{text}");
         let table = print(&path, false, true);
         assert_eq!(table.lines().count(), text.lines().count() + 2 + 100);
     }
