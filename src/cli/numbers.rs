@@ -16,8 +16,8 @@ pub fn percent(value: f64) -> String {
 }
 
 /// A number with its noun: `1 step`, `12.3 k steps`.
-pub fn plural(value: u64, noun: &str) -> String {
-    format!("{} {noun}{}", count(value as f64), if value == 1 { "" } else { "s" })
+pub fn plural(value: u64, [one, many]: [&str; 2]) -> String {
+    format!("{} {}", count(value as f64), if value == 1 { one } else { many })
 }
 
 /// The value in the first unit in which it is below `base`, with a decimal unless it is whole there.
@@ -72,8 +72,8 @@ mod tests {
     #[test]
     fn shares_and_nouns() {
         assert_eq!(percent(0.1234), "12.3 %");
-        assert_eq!(plural(1, "step"), "1 step");
-        assert_eq!(plural(0, "step"), "0 steps");
-        assert_eq!(plural(12_345, "edge"), "12.3 k edges");
+        assert_eq!(plural(1, ["step", "steps"]), "1 step");
+        assert_eq!(plural(0, ["step", "steps"]), "0 steps");
+        assert_eq!(plural(12_345, ["edge", "edges"]), "12.3 k edges");
     }
 }

@@ -24,6 +24,6 @@ pub use error::{Error, Place, Result};
 pub use ids::Ids;
 pub use progress::Progress;
 pub use snapshot::{Csr, Edge, Snapshot, Step, Vertex};
-pub use stats::{Stats, stats};
+pub use stats::Stats;
 pub use step::{FeatureChange, StepData, StepEdges};
 pub use store::Store;

@@ -5,7 +5,8 @@ mod report;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use kymo_graph::{Error, Progress, Result, Store, stats};
+use kymo_graph::stats::stats;
+use kymo_graph::{Error, Progress, Result, Store};
 
 /// Describe a store: its size, how it changes from step to step, and what there is to learn from it.
 ///

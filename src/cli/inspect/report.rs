@@ -13,6 +13,9 @@ const WIDTH: usize = 48;
 const HEIGHT: usize = 7;
 /// Classes that are named, half of them in a line.
 const CLASSES: usize = 8;
+/// Nouns that occur often, for one and for many.
+const VERTICES: [&str; 2] = ["vertex", "vertices"];
+const STEPS: [&str; 2] = ["step", "steps"];
 /// Seconds since 1970 from which a time is taken as a date: March 1973. Times that count from the first event of a
 /// dataset stay below.
 const DATED: f64 = 1e8;
@@ -21,9 +24,9 @@ const DATED: f64 = 1e8;
 pub fn report(name: &str, stats: &Stats) -> String {
     let mut text = format!(
         "{name}: {}, {}, {}\n\n",
-        plural_of(stats.vertices, "vertex", "vertices"),
-        plural(stats.steps, "step"),
-        plural(stats.edges, "edge")
+        plural(stats.vertices, VERTICES),
+        plural(stats.steps, STEPS),
+        plural(stats.edges, ["edge", "edges"])
     );
     let mut fact = |name: &str, what: String| text.push_str(&format!("  {name:<17} {what}\n"));
     if let (Some(begin), Some(end)) = (stats.begin, stats.end) {
@@ -32,7 +35,7 @@ pub fn report(name: &str, stats: &Stats) -> String {
     fact("graph", graph(stats));
     if let Some(left) = stats.left {
         let right = stats.vertices.saturating_sub(left);
-        let left = plural_of(left, "vertex", "vertices");
+        let left = plural(left, VERTICES);
         fact("bipartite", format!("{left} on the left, {} on the right", count(right as f64)));
     }
     fact("events", events(stats));
@@ -60,7 +63,7 @@ fn graph(stats: &Stats) -> String {
 }
 
 fn events(stats: &Stats) -> String {
-    let rows = plural(stats.events, "input row");
+    let rows = plural(stats.events, ["input row", "input rows"]);
     match stats.self_loops {
         0 => rows,
         loops => format!("{rows}, {} of them from a vertex to itself", count(loops as f64)),
@@ -69,7 +72,7 @@ fn events(stats: &Stats) -> String {
 
 fn features(stats: &Stats, fact: &mut impl FnMut(&str, String)) {
     let facts = stats.features.facts;
-    let columns = plural(facts.width, "column");
+    let columns = plural(facts.width, ["column", "columns"]);
     let what = match facts.kind {
         FeatureKind::None => "none".into(),
         FeatureKind::Degrees => "in- and out-degree of each step".into(),
@@ -88,22 +91,22 @@ fn features(stats: &Stats, fact: &mut impl FnMut(&str, String)) {
 fn labels(stats: &Stats, fact: &mut impl FnMut(&str, String)) {
     let with = |has: fn(&StepStats) -> bool| stats.per_step.iter().filter(|step| has(step)).count() as u64;
     if stats.targets > 0 {
-        let steps = plural(with(|step| step.targets > 0), "step");
-        fact("targets", format!("{} at {steps}", plural(stats.targets, "value")));
+        let steps = plural(with(|step| step.targets > 0), STEPS);
+        fact("targets", format!("{} at {steps}", plural(stats.targets, ["value", "values"])));
     }
     let labels = &stats.labels;
     if labels.fixed > 0 {
-        fact("labels", format!("{} with a class", plural_of(labels.fixed, "vertex", "vertices")));
+        fact("labels", format!("{} with a class", plural(labels.fixed, VERTICES)));
     }
     if labels.per_step > 0 {
-        let steps = plural(with(|step| step.labels > 0), "step");
-        fact("labels by step", format!("{} at {steps}", plural(labels.per_step, "label")));
+        let steps = plural(with(|step| step.labels > 0), STEPS);
+        fact("labels by step", format!("{} at {steps}", plural(labels.per_step, ["label", "labels"])));
     }
     let size = |class: &ClassStats| if labels.fixed > 0 { class.fixed } else { class.per_step };
     let named = |class: &ClassStats| format!("{} ({})", class.name, count(size(class) as f64));
     let rest = labels.classes.len().saturating_sub(CLASSES);
     for (row, classes) in labels.classes.chunks(CLASSES / 2).take(2).enumerate() {
-        let title = plural_of(labels.classes.len() as u64, "class", "classes");
+        let title = plural(labels.classes.len() as u64, ["class", "classes"]);
         let names: Vec<String> = classes.iter().map(named).collect();
         let more = if row == 1 && rest > 0 { format!(", and {rest} more") } else { String::new() };
         fact(if row == 0 { &title } else { "" }, names.join(", ") + &more);
@@ -168,10 +171,6 @@ fn time_range(begin: f64, end: f64, unit: TimeUnit) -> String {
         _ if unit == TimeUnit::Step => format!("{begin} to {end}"),
         _ => format!("{begin} to {end} {unit}"),
     }
-}
-
-fn plural_of(value: u64, one: &str, many: &str) -> String {
-    format!("{} {}", count(value as f64), if value == 1 { one } else { many })
 }
 
 /// A line for every step.
