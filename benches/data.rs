@@ -13,14 +13,15 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use kymo::graph::generate::{self, Params};
-use kymo::graph::{Diffmap, Edge, Snapshot, Store, StepEdges};
+use kymo::graph::{Diffmap, Edge, Snapshot, StepEdges, Store};
 
 const KYMO: &str = env!("CARGO_BIN_EXE_kymo");
 
 fn main() {
     let chosen: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
     let wanted = |name: &str| chosen.is_empty() || chosen.iter().any(|chosen| chosen == name);
-    let benches: [(&str, fn()); 4] = [("ingest", ingest), ("diffmap", diffmap), ("stored", stored), ("memory", memory)];
+    let benches: [(&str, fn()); 4] =
+        [("ingest", ingest), ("diffmap", diffmap), ("stored", stored), ("memory", memory)];
     for (name, bench) in benches {
         if wanted(name) {
             bench();
@@ -66,10 +67,17 @@ fn ingest() {
     for _ in 0..7 {
         ours = ours.min(fastest(1, || drop(kymo(&["ingest", file, "-o", store, "--overwrite"]))));
         let pipeline = format!("gzip -dc '{file}' | wc -l");
-        theirs = theirs.min(fastest(1, || drop(Command::new("sh").args(["-c", &pipeline]).output().unwrap())));
+        theirs =
+            theirs.min(fastest(1, || drop(Command::new("sh").args(["-c", &pipeline]).output().unwrap())));
     }
     let bound = format!("gzip -dc FILE | wc -l: {theirs:.3} s");
-    report("ingest of sfhh-copresence (1,417,485 rows)", &format!("kymo ingest: {ours:.3} s"), &bound, ours / theirs, 3.0);
+    report(
+        "ingest of sfhh-copresence (1,417,485 rows)",
+        &format!("kymo ingest: {ours:.3} s"),
+        &bound,
+        ours / theirs,
+        3.0,
+    );
 }
 
 /// Difference maps of 100 arxiv-like snapshots against one merge over both sorted edge lists that only counts.
@@ -98,7 +106,9 @@ fn diffmap() {
         }));
         reads = reads.min(fastest(1, || {
             for (a, b) in pairs() {
-                black_box(a.edges.iter().chain(b.edges.iter()).fold(0u64, |sum, edge| sum.wrapping_add(edge.key())));
+                black_box(
+                    a.edges.iter().chain(b.edges.iter()).fold(0u64, |sum, edge| sum.wrapping_add(edge.key())),
+                );
             }
         }));
     }
@@ -110,7 +120,9 @@ fn diffmap() {
         params.vertices,
         100.0 * change
     );
-    let bound = format!("one merge over both sorted lists: {merges:.3} s; adding up every edge of both: {reads:.3} s");
+    let bound = format!(
+        "one merge over both sorted lists: {merges:.3} s; adding up every edge of both: {reads:.3} s"
+    );
     report(&what, &format!("all maps: {maps:.3} s"), &bound, maps / merges, 2.0);
 }
 
@@ -141,7 +153,13 @@ fn stored() {
     let store = Store::open(&path).unwrap();
     let (full, stored) = (store.manifest().edges * 8, store.bytes());
     let measured = format!("all files of the store: {stored} bytes");
-    report("AS-733, 733 snapshots", &measured, &format!("full snapshots: {full} bytes"), stored as f64 / full as f64, 0.15);
+    report(
+        "AS-733, 733 snapshots",
+        &measured,
+        &format!("full snapshots: {full} bytes"),
+        stored as f64 / full as f64,
+        0.15,
+    );
 }
 
 /// Fifty million events within 1 GiB against five million, by the time of an event.
@@ -152,18 +170,34 @@ fn memory() {
         let (input, store) = (folder.path().join("events.txt"), folder.path().join("store"));
         write_events(&input, rows);
         let begun = Instant::now();
-        let args = ["ingest", input.to_str().unwrap(), "-o", store.to_str().unwrap(), "--memory", limit, "--overwrite"];
+        let args = [
+            "ingest",
+            input.to_str().unwrap(),
+            "-o",
+            store.to_str().unwrap(),
+            "--memory",
+            limit,
+            "--overwrite",
+        ];
         let summary = kymo(&args);
         let seconds = begun.elapsed().as_secs_f64();
         let peak = summary["peak_memory"].as_f64().unwrap_or(f64::NAN) / (1u64 << 30) as f64;
-        println!("{name} events, every eighth out of order, --memory {limit}: {seconds:.1} s, peak {peak:.2} GiB");
+        println!(
+            "{name} events, every eighth out of order, --memory {limit}: {seconds:.1} s, peak {peak:.2} GiB"
+        );
         if rows > 5_000_000 {
             println!("    ratio {peak:.2} GiB resident (limit 1.3)");
         }
         times.push(seconds / rows as f64 * 1e9);
     }
     let (small, large) = (times[0], times[1]);
-    report("time of an event", &format!("50 M: {large:.0} ns"), &format!("5 M: {small:.0} ns"), large / small, 2.0);
+    report(
+        "time of an event",
+        &format!("50 M: {large:.0} ns"),
+        &format!("5 M: {small:.0} ns"),
+        large / small,
+        2.0,
+    );
 }
 
 fn write_events(path: &Path, rows: u64) {

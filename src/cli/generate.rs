@@ -14,7 +14,8 @@ use super::watch::Watch;
 pub const FROM_STATIC: &str = "from-static";
 
 /// One line about it.
-pub const FROM_STATIC_ABOUT: &str = "snapshots of a static graph by random edge deletion, as BLAD, DyGNeX and REAL make them";
+pub const FROM_STATIC_ABOUT: &str =
+    "snapshots of a static graph by random edge deletion, as BLAD, DyGNeX and REAL make them";
 
 /// Make a synthetic dynamic graph
 ///
@@ -109,7 +110,10 @@ fn make(args: &Generate, progress: &Progress) -> Result<Store> {
         Error::settings("KIND", format!("there is no kind '{}'; known are {}", args.kind, names.join(", ")))
     })?;
     if args.graph.is_some() {
-        return Err(Error::settings("STORE", format!("'{}' starts from nothing; only from-static takes a store", args.kind)));
+        return Err(Error::settings(
+            "STORE",
+            format!("'{}' starts from nothing; only from-static takes a store", args.kind),
+        ));
     }
     let preset = kind.defaults().scaled(args.scale);
     let features = args.features.unwrap_or(preset.features);
@@ -132,7 +136,10 @@ fn make(args: &Generate, progress: &Progress) -> Result<Store> {
 
 fn from_static(args: &Generate, progress: &Progress) -> Result<Store> {
     let path = args.graph.as_ref().ok_or_else(|| {
-        Error::settings("STORE", "from-static needs the store of a static graph: kymo generate from-static STORE -o NEW")
+        Error::settings(
+            "STORE",
+            "from-static needs the store of a static graph: kymo generate from-static STORE -o NEW",
+        )
     })?;
     let unused = [
         ("--vertices", args.vertices.is_some()),
@@ -145,7 +152,10 @@ fn from_static(args: &Generate, progress: &Progress) -> Result<Store> {
         ("--scale", args.scale != 1.0),
     ];
     if let Some((setting, _)) = unused.iter().find(|(_, given)| *given) {
-        return Err(Error::settings(*setting, "has no meaning with from-static: vertices and features are those of the graph"));
+        return Err(Error::settings(
+            *setting,
+            "has no meaning with from-static: vertices and features are those of the graph",
+        ));
     }
     let ask = FromStatic {
         edges: args.edges,

@@ -158,7 +158,8 @@ fn memory(text: &str) -> std::result::Result<usize, String> {
         "t" | "tb" | "tib" => 1099511627776.0,
         _ => return Err("expected a size such as 512MiB or 4GiB".into()),
     };
-    let number: f64 = text[..cut].trim().parse().map_err(|_| "expected a size such as 512MiB or 4GiB".to_owned())?;
+    let number: f64 =
+        text[..cut].trim().parse().map_err(|_| "expected a size such as 512MiB or 4GiB".to_owned())?;
     let size = number * unit;
     if size >= LEAST_MEMORY as f64 && size < 1e18 {
         return Ok(size as usize);
@@ -169,14 +170,18 @@ fn memory(text: &str) -> std::result::Result<usize, String> {
 /// Half of the machine's memory, where it can be told.
 fn usual_memory() -> usize {
     let facts = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let total = facts.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix("kB")?.trim().parse().ok());
+    let total = facts
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix("kB")?.trim().parse().ok());
     total.map_or(4 << 30, |kib: usize| (kib << 10) / 2).max(LEAST_MEMORY)
 }
 
 /// The most memory this process has held, where the system tells.
 fn peak_memory() -> Option<u64> {
     let facts = std::fs::read_to_string("/proc/self/status").ok()?;
-    let kib = facts.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix("kB")?.trim().parse().ok());
+    let kib = facts
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix("kB")?.trim().parse().ok());
     kib.map(|kib: u64| kib << 10)
 }
 
@@ -184,7 +189,11 @@ impl Ingest {
     fn settings(&self) -> Settings {
         Settings {
             format: self.format.clone(),
-            hints: Hints { columns: self.columns.clone(), delimiter: self.delimiter, time_unit: self.time_unit },
+            hints: Hints {
+                columns: self.columns.clone(),
+                delimiter: self.delimiter,
+                time_unit: self.time_unit,
+            },
             ids: self.ids.map(|ids| match ids {
                 Ids::Number => IdKind::Number,
                 Ids::Text => IdKind::Text,
@@ -226,8 +235,15 @@ pub fn run(args: &Ingest, out: &mut dyn Write) -> Result<()> {
     drop(watch);
     let outcome = outcome?;
     let mut notes = outcome.notes;
-    if args.window.is_none() && args.steps.is_none() && args.events.is_none() && matches!(outcome.cut, Cut::Steps(_)) {
-        notes.insert(0, "cut into 50 windows of one length (choose others with --window, --steps or --events)".into());
+    if args.window.is_none()
+        && args.steps.is_none()
+        && args.events.is_none()
+        && matches!(outcome.cut, Cut::Steps(_))
+    {
+        notes.insert(
+            0,
+            "cut into 50 windows of one length (choose others with --window, --steps or --events)".into(),
+        );
     }
     Written::of(&outcome.store, begun.elapsed()).with_format(outcome.format).print(args.json, &notes, out)
 }
@@ -282,10 +298,10 @@ impl Written {
                 out,
                 "{}: {} vertices, {} steps, {} edges over all steps, from {} events{from}; {} on disk, {:.2} s",
                 self.store,
-                count(self.vertices),
-                count(self.steps),
-                count(self.edges),
-                count(self.events),
+                count(self.vertices as f64),
+                self.steps,
+                count(self.edges as f64),
+                count(self.events as f64),
                 bytes(self.bytes),
                 self.seconds,
             )?;
@@ -294,6 +310,8 @@ impl Written {
             }
             writeln!(out, "next: kymo inspect {}", self.store)
         };
-        print().map_err(|error: std::io::Error| Error::resource("cannot write", std::path::Path::new("standard output"))(error))
+        print().map_err(|error: std::io::Error| {
+            Error::resource("cannot write", std::path::Path::new("standard output"))(error)
+        })
     }
 }

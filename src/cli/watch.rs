@@ -20,7 +20,8 @@ impl Watch {
     pub fn begin(progress: &Progress, work: &'static str) -> Watch {
         let interrupted = progress.clone();
         // The second interruption ends the process at once: the first may have come while a disk hangs.
-        let handler = move || if interrupted.check().is_err() { std::process::exit(130) } else { interrupted.stop() };
+        let handler =
+            move || if interrupted.check().is_err() { std::process::exit(130) } else { interrupted.stop() };
         // A handler that is set already (in a program that uses this as a library) stays.
         let _ = ctrlc::set_handler(handler);
         let done = Arc::new(AtomicBool::new(false));
@@ -54,9 +55,9 @@ fn show(done: &AtomicBool, progress: &Progress, work: &'static str) {
         bar.set_length(total.max(1));
         bar.set_position(units);
         bar.set_message(match (progress.rows(), progress.steps()) {
-            (rows, 0) => format!("{} rows", super::numbers::count(rows)),
+            (rows, 0) => format!("{} rows", super::numbers::count(rows as f64)),
             (0, steps) => format!("{steps} steps"),
-            (rows, steps) => format!("{} rows, {steps} steps", super::numbers::count(rows)),
+            (rows, steps) => format!("{} rows, {steps} steps", super::numbers::count(rows as f64)),
         });
         std::thread::park_timeout(Duration::from_millis(100));
     }

@@ -24,8 +24,16 @@ fn every_kind_of_bad_file_is_named() {
     let zipped = zipped.finish().unwrap();
     let cases: &[(&str, &[u8], &str)] = &[
         ("letters", b"1 2 3\n1 x 4\n", "letters, line 2, column 2 (target): found 'x', expected a vertex id"),
-        ("negative", b"1 2 3\n-1 2 4\n", "negative, line 2, column 1 (source): found '-1', expected a vertex id, which cannot be negative"),
-        ("overflow", b"1 2 3\n99999999999999999999999 2 4\n", "overflow, line 2, column 1 (source): found '99999999999999999999999'"),
+        (
+            "negative",
+            b"1 2 3\n-1 2 4\n",
+            "negative, line 2, column 1 (source): found '-1', expected a vertex id, which cannot be negative",
+        ),
+        (
+            "overflow",
+            b"1 2 3\n99999999999999999999999 2 4\n",
+            "overflow, line 2, column 1 (source): found '99999999999999999999999'",
+        ),
         ("nan", b"1 2 3\n1 2 NaN\n", "nan, line 2, column 3 (time): found 'NaN', expected a finite number"),
         ("missing", b"1 2 3\n1 2\n", "missing, line 2: found 2 field(s)"),
         ("mixed", b"1 2 3\n1,2,4\n", "mixed, line 2: found 1 field(s)"),
@@ -42,7 +50,10 @@ fn every_kind_of_bad_file_is_named() {
     assert!(refused(&bench, "ingest remarks --format snap -o store").starts_with("remarks: has no rows"));
     bench.file("prose", "The quick brown fox\njumps over the lazy dog\n");
     let error = refused(&bench, "ingest prose -o store");
-    assert!(error.contains("its format is not one Kymo recognises") && error.contains("--columns"), "{error}");
+    assert!(
+        error.contains("its format is not one Kymo recognises") && error.contains("--columns"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -87,7 +98,10 @@ fn impossible_settings_are_refused() {
         ("ingest events.txt --window 1s -o new", "--window: this would make"),
         ("ingest events.txt --steps 0 -o new", "--steps: found 0"),
         ("ingest events.txt --format nonsense -o new", "--format: there is no format 'nonsense'; known are"),
-        ("ingest events.txt --features events -o new", "--features events: the events of this input carry no features"),
+        (
+            "ingest events.txt --features events -o new",
+            "--features events: the events of this input carry no features",
+        ),
         ("ingest events.txt --columns a,b,c -o new", ""),
         ("ingest - - -o new", "INPUT: standard input (-) can be read only once"),
         ("generate nonsense -o new", "KIND: there is no kind 'nonsense'; known are"),
@@ -101,7 +115,13 @@ fn impossible_settings_are_refused() {
         let error = refused(&bench, args);
         assert!(error.starts_with(expected), "{args}: {error}");
     }
-    for args in ["ingest", "ingest events.txt", "ingest events.txt -o x --window soon", "ingest events.txt -o x --memory 1", "frob"] {
+    for args in [
+        "ingest",
+        "ingest events.txt",
+        "ingest events.txt -o x --window soon",
+        "ingest events.txt -o x --memory 1",
+        "frob",
+    ] {
         let answer = bench.kymo(args);
         assert_eq!(answer.code, 2, "{args}");
         assert!(answer.err.contains("error:"), "{args}: {}", answer.err);
@@ -116,7 +136,8 @@ fn a_full_disk_is_reported_and_leaves_nothing_behind() {
     let bench = Bench::new();
     let rows: String = (0..60_000).map(|i| format!("{} {} {i}\n", i % 977, i % 1009)).collect();
     bench.file("events.txt", rows);
-    let script = format!("trap '' XFSZ; ulimit -f 64; exec {} ingest events.txt -o store", env!("CARGO_BIN_EXE_kymo"));
+    let script =
+        format!("trap '' XFSZ; ulimit -f 64; exec {} ingest events.txt -o store", env!("CARGO_BIN_EXE_kymo"));
     let answer = bench.command(Command::new("bash").args(["-c", &script]));
     assert_eq!(answer.code, 2, "{}", answer.err);
     assert!(answer.err.starts_with("error: cannot write"), "{}", answer.err);
@@ -137,6 +158,10 @@ fn missing_permissions_are_reported() {
         eprintln!("skipped: this user may read everything");
         return;
     }
-    assert!(refused(&bench, "ingest secret.txt -o new").starts_with("cannot open secret.txt: Permission denied"));
-    assert!(refused(&bench, "ingest events.txt -o closed/new").starts_with("cannot create closed/.new.partial"));
+    assert!(
+        refused(&bench, "ingest secret.txt -o new").starts_with("cannot open secret.txt: Permission denied")
+    );
+    assert!(
+        refused(&bench, "ingest events.txt -o closed/new").starts_with("cannot create closed/.new.partial")
+    );
 }

@@ -20,7 +20,12 @@ fn bytes(store: &Path) -> BTreeMap<String, Vec<u8>> {
 fn rows(count: u64) -> Vec<String> {
     let row = |i: u64| {
         let hash = (i + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ (i << 7);
-        format!("{} {} {}\n", 100 + hash % 50, 100 + (hash >> 20) % 50, 1_000_000 + i * 10 - (hash >> 40) % 300)
+        format!(
+            "{} {} {}\n",
+            100 + hash % 50,
+            100 + (hash >> 20) % 50,
+            1_000_000 + i * 10 - (hash >> 40) % 300
+        )
     };
     (0..count).map(row).collect()
 }
@@ -30,7 +35,11 @@ fn the_first_commands_of_a_newcomer_work() {
     let bench = Bench::new();
     let answer = bench.kymo("generate arxiv-like --scale 0.002 -o demo");
     assert_eq!(answer.code, 0, "{}", answer.err);
-    assert!(answer.out.contains("100 steps") && answer.out.contains("next: kymo inspect demo"), "{}", answer.out);
+    assert!(
+        answer.out.contains("100 steps") && answer.out.contains("next: kymo inspect demo"),
+        "{}",
+        answer.out
+    );
     let answer = bench.kymo("inspect demo");
     assert_eq!(answer.code, 0, "{}", answer.err);
     assert!(answer.out.contains("edges"), "{}", answer.out);
@@ -63,7 +72,8 @@ fn lists_and_help_come_from_the_registries() {
         ("generators", kymo::graph::generate::ALL.iter().map(|g| g.name()).collect(), "generate"),
     ] {
         let list = bench.json(&format!("list {what}"));
-        let listed: Vec<&str> = list.as_array().unwrap().iter().map(|entry| entry["name"].as_str().unwrap()).collect();
+        let listed: Vec<&str> =
+            list.as_array().unwrap().iter().map(|entry| entry["name"].as_str().unwrap()).collect();
         assert_eq!(listed[..names.len()], names[..]);
         let text = bench.kymo(&format!("list {what}")).out;
         for name in names {
@@ -94,7 +104,11 @@ fn the_order_of_rows_the_number_of_threads_and_the_compression_do_not_matter() {
     bench.json("ingest sorted.txt --events 100 -o a");
     let run = |threads: &str, input: &str, output: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_kymo"));
-        let answer = bench.command(command.env("RAYON_NUM_THREADS", threads).args(["ingest", input, "--events", "100", "-o", output]));
+        let answer = bench.command(
+            command
+                .env("RAYON_NUM_THREADS", threads)
+                .args(["ingest", input, "--events", "100", "-o", output]),
+        );
         assert_eq!(answer.code, 0, "{}", answer.err);
     };
     run("1", "sorted.txt.gz", "b");
@@ -113,7 +127,8 @@ fn sorting_on_disk_gives_the_same_store() {
     bench.file("events.txt", rows(700_000).concat());
     bench.json("ingest events.txt --window 3500000s -o roomy --memory 4GiB");
     bench.json("ingest events.txt --window 3500000s -o tight --memory 64MiB");
-    let (roomy, tight) = (Store::open(&bench.path("roomy")).unwrap(), Store::open(&bench.path("tight")).unwrap());
+    let (roomy, tight) =
+        (Store::open(&bench.path("roomy")).unwrap(), Store::open(&bench.path("tight")).unwrap());
     assert_eq!((roomy.steps(), tight.steps()), (3, 3));
     for t in 0..3 {
         assert_eq!(roomy.snapshot(t).unwrap(), tight.snapshot(t).unwrap());
@@ -150,11 +165,16 @@ fn several_inputs_and_standard_input_are_read() {
 #[test]
 fn generated_stores_are_the_same_for_any_number_of_threads() {
     let bench = Bench::new();
-    for (kind, extra) in [("uniform", "--undirected"), ("power-law", "--trend stackoverflow"), ("ex500k", "--scale 0.002")] {
+    for (kind, extra) in
+        [("uniform", "--undirected"), ("power-law", "--trend stackoverflow"), ("ex500k", "--scale 0.002")]
+    {
         for threads in ["1", "4"] {
             let mut command = Command::new(env!("CARGO_BIN_EXE_kymo"));
             let args = format!("generate {kind} {extra} --steps 6 --seed 7 -o {kind}-{threads}");
-            assert_eq!(bench.command(command.env("RAYON_NUM_THREADS", threads).args(args.split_whitespace())).code, 0);
+            assert_eq!(
+                bench.command(command.env("RAYON_NUM_THREADS", threads).args(args.split_whitespace())).code,
+                0
+            );
         }
         let store = |threads: &str| bytes(&bench.path(&format!("{kind}-{threads}")));
         assert!(store("1") == store("4"), "{kind}");
@@ -164,7 +184,10 @@ fn generated_stores_are_the_same_for_any_number_of_threads() {
 #[test]
 fn settings_do_what_they_say() {
     let bench = Bench::new();
-    bench.file("events.csv", "src,dst,timestamp_ms,weight\n1,2,0,2\n1,2,500,3\n2,2,900,1\n2,3,1000,1\n3,1,2500,4\n");
+    bench.file(
+        "events.csv",
+        "src,dst,timestamp_ms,weight\n1,2,0,2\n1,2,500,3\n2,2,900,1\n2,3,1000,1\n3,1,2500,4\n",
+    );
     let open = |args: &str| {
         bench.json(&format!("ingest events.csv {args} -o s --overwrite"));
         Store::open(&bench.path("s")).unwrap()
@@ -188,7 +211,11 @@ fn settings_do_what_they_say() {
     assert_eq!(open("--window year").steps(), 1);
     assert_eq!(open("--bipartite").vertices(), 6);
     let summary = bench.json("ingest events.csv --self-loops drop -o s --overwrite");
-    assert_eq!((&summary["events"], &summary["self_loops"]), (&5.into(), &1.into()), "they are facts of the input");
+    assert_eq!(
+        (&summary["events"], &summary["self_loops"]),
+        (&5.into(), &1.into()),
+        "they are facts of the input"
+    );
     let degrees = open("--window 1s").features(0).unwrap().into_owned();
     assert_eq!(degrees, [0.0, 1.0, 2.0, 1.0, 0.0, 0.0]);
 }
@@ -211,19 +238,26 @@ fn events_with_labels_and_features_become_those_of_vertices() {
 #[test]
 fn from_static_keeps_what_belongs_to_vertices() {
     let bench = Bench::new();
-    let edges: String = (0..40).flat_map(|u| (1..5).map(move |d| format!("{u}\t{}\n", (u + d * 7) % 40))).collect();
+    let edges: String =
+        (0..40).flat_map(|u| (1..5).map(move |d| format!("{u}\t{}\n", (u + d * 7) % 40))).collect();
     bench.file("edges.tsv", edges);
     bench.file("nodes.tsv", (0..40).map(|v| format!("{v}\t{}\ttrain\n", v % 3)).collect::<String>());
     bench.file("features.txt", (0..40).map(|v| format!("{} {}\n", v % 5, 7 + v % 2)).collect::<String>());
     bench.json("ingest edges.tsv --undirected --labels nodes.tsv --features features.txt --feature-layout sparse -o static");
     bench.json("generate from-static static --steps 8 --trend linear -o moving");
-    let (before, after) = (Store::open(&bench.path("static")).unwrap(), Store::open(&bench.path("moving")).unwrap());
+    let (before, after) =
+        (Store::open(&bench.path("static")).unwrap(), Store::open(&bench.path("moving")).unwrap());
     assert_eq!(after.steps(), 8);
-    assert_eq!((before.fixed().unwrap(), before.ids().unwrap()), (after.fixed().unwrap(), after.ids().unwrap()));
+    assert_eq!(
+        (before.fixed().unwrap(), before.ids().unwrap()),
+        (after.fixed().unwrap(), after.ids().unwrap())
+    );
     let whole = before.snapshot(0).unwrap();
     for t in 0..8 {
         let part = after.snapshot(t).unwrap();
-        assert!(part.len() < whole.len() && part.edges.iter().all(|edge| whole.edges.binary_search(edge).is_ok()));
+        assert!(
+            part.len() < whole.len() && part.edges.iter().all(|edge| whole.edges.binary_search(edge).is_ok())
+        );
         assert!(part.edges.iter().all(|edge| part.edges.binary_search(&Edge::reversed(*edge)).is_ok()));
     }
 }

@@ -20,13 +20,15 @@ fn python_reads_the_same_steps() {
         eprintln!("skipped: there is no Python with numpy and safetensors (ci/check makes one)");
         return;
     };
-    let document = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/store.md")).unwrap();
+    let document =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/store.md")).unwrap();
     let program = document.split("```python\n").nth(1).unwrap().split("```").next().unwrap();
     let bench = Bench::new();
     let script = bench.file("read_store.py", program);
     bench.json("generate hot --vertices 300 --edges 900 --steps 12 --features 7 --segments 3 -o dense");
     bench.json("generate uniform --vertices 50 --edges 90 --steps 9 --features 0 --undirected --edge-change 0.1 -o plain");
-    let rows: String = (0..4000).map(|i| format!("{},{},{},{}\n", i % 37, i * i % 41, i % 7, 1000 + i)).collect();
+    let rows: String =
+        (0..4000).map(|i| format!("{},{},{},{}\n", i % 37, i * i % 41, i % 7, 1000 + i)).collect();
     bench.file("rated.csv", rows);
     bench.json("ingest rated.csv --steps 20 --edge-life 5 -o weighted");
     for store in ["dense", "plain", "weighted"] {
@@ -37,11 +39,14 @@ fn python_reads_the_same_steps() {
         assert_eq!(lines.len(), store.steps());
         for (t, line) in lines.iter().enumerate() {
             let snapshot = store.snapshot(t).unwrap();
-            let ends: u64 = snapshot.edges.iter().map(|e| u64::from(e.source()) + u64::from(e.target())).sum();
+            let ends: u64 =
+                snapshot.edges.iter().map(|e| u64::from(e.source()) + u64::from(e.target())).sum();
             let weights: f64 = (0..snapshot.len()).map(|i| f64::from(snapshot.weight(i))).sum();
             let fields: Vec<&str> = line.split(' ').collect();
             assert_eq!(fields[..3], [t.to_string(), snapshot.len().to_string(), ends.to_string()]);
-            let close = |text: &str, expected: f64| (text.parse::<f64>().unwrap() - expected).abs() <= 1e-3 * expected.abs().max(1.0);
+            let close = |text: &str, expected: f64| {
+                (text.parse::<f64>().unwrap() - expected).abs() <= 1e-3 * expected.abs().max(1.0)
+            };
             assert!(close(fields[3], weights), "{line}: {weights}");
             match store.manifest().features.kind {
                 kymo::graph::store::FeatureKind::Dense => {

@@ -23,8 +23,16 @@ const SETS: &[Set] = &[
     set("email-eu-core-temporal/email-Eu-core-temporal.txt.gz", "--window 7d", [986, 332334, 0, 115]),
     set("wikipedia-edits/wikipedia.txt.gz", "--window 1d", [9227, 157474, 0, 31]),
     set("sx-mathoverflow/sx-mathoverflow.txt.gz", "--steps 60", [24818, 506550, 116109, 60]),
-    set("higgs-activity/higgs-activity_time.txt.gz", "--columns source,target,time,_ --events 10000", [304691, 563069, 7588, 57]),
-    set("epinions-trust/soc-epinions-trust-dir.edges.gz", "--window month --edge-life forever", [131828, 841372, 573, 32]),
+    set(
+        "higgs-activity/higgs-activity_time.txt.gz",
+        "--columns source,target,time,_ --events 10000",
+        [304691, 563069, 7588, 57],
+    ),
+    set(
+        "epinions-trust/soc-epinions-trust-dir.edges.gz",
+        "--window month --edge-life forever",
+        [131828, 841372, 573, 32],
+    ),
     set("movielens-small/ratings.csv.gz", "--window year --bipartite --weight last", [9737, 100004, 0, 22]),
     set(
         "primary-school/primaryschool.csv.gz",
@@ -32,16 +40,36 @@ const SETS: &[Set] = &[
         [242, 125773, 0, 33],
     ),
     set("sfhh-copresence/tij_pres_SFHH.txt.gz", "", [403, 1417485, 0, 50]),
-    set("enron-dysat/enron_16_snapshots.tsv.gz", "--columns step,source,target,_ --weight count", [143, 22784, 0, 16]),
-    set("dblp-labelled/dblp.txt.gz", "--steps 25 --undirected --labels dblp-labelled/node2label.txt", [25387, 185480, 0, 25]),
+    set(
+        "enron-dysat/enron_16_snapshots.tsv.gz",
+        "--columns step,source,target,_ --weight count",
+        [143, 22784, 0, 16],
+    ),
+    set(
+        "dblp-labelled/dblp.txt.gz",
+        "--steps 25 --undirected --labels dblp-labelled/node2label.txt",
+        [25387, 185480, 0, 25],
+    ),
     set("chickenpox/chickenpox.json", "", [20, 102, 20, 521]),
     set("pedalme/pedalme_london.json", "", [15, 225, 15, 35]),
     set("montevideo-bus/montevideo_bus.json.gz", "", [675, 690, 0, 744]),
     set("england-covid/england_covid.json.gz", "", [129, 82529, 7836, 61]),
     set("twitter-tennis/twitter_tennis_rg17.json.gz", "", [1000, 40839, 0, 120]),
-    set("metr-la-week/los_adj.csv", "--format matrix --signal metr-la-week/los_speed.csv.gz", [207, 2833, 207, 2016]),
-    set("cora/edges.tsv", "--undirected --features cora/features.txt.gz --labels cora/nodes.tsv", [2708, 5278, 0, 1]),
-    set("citeseer/edges.tsv", "--undirected --features citeseer/features.txt.gz --labels citeseer/nodes.tsv", [3327, 4552, 0, 1]),
+    set(
+        "metr-la-week/los_adj.csv",
+        "--format matrix --signal metr-la-week/los_speed.csv.gz",
+        [207, 2833, 207, 2016],
+    ),
+    set(
+        "cora/edges.tsv",
+        "--undirected --features cora/features.txt.gz --labels cora/nodes.tsv",
+        [2708, 5278, 0, 1],
+    ),
+    set(
+        "citeseer/edges.tsv",
+        "--undirected --features citeseer/features.txt.gz --labels citeseer/nodes.tsv",
+        [3327, 4552, 0, 1],
+    ),
     set("pubmed/edges.tsv.gz", "--undirected --labels pubmed/nodes.tsv", [19717, 44324, 0, 1]),
     set(
         "amazon-photo/edges.tsv.gz",
@@ -90,14 +118,19 @@ fn no_window_of_the_published_sizes_is_empty() {
     let bench = Bench::new();
     for (index, set) in SETS[..3].iter().enumerate() {
         let Some((_, store)) = ingest(&bench, set, &index.to_string()) else { continue };
-        assert!((0..store.steps()).all(|t| store.events(t).unwrap() > 0 && !store.snapshot(t).unwrap().is_empty()));
+        assert!(
+            (0..store.steps())
+                .all(|t| store.events(t).unwrap() > 0 && !store.snapshot(t).unwrap().is_empty())
+        );
     }
 }
 
 /// The data set comes with a table of its 733 snapshots: vertices, edges, self-loops, edges added and removed.
 #[test]
 fn all_733_snapshots_of_the_autonomous_systems_are_as_their_table_says() {
-    let (Some(deltas), Some(table)) = (data("as-733/deltas.tsv.gz"), data("as-733/snapshots.tsv")) else { return };
+    let (Some(deltas), Some(table)) = (data("as-733/deltas.tsv.gz"), data("as-733/snapshots.tsv")) else {
+        return;
+    };
     let bench = Bench::new();
     for undirected in ["", "--undirected"] {
         let summary = bench.json(&format!("ingest {} {undirected} -o store --overwrite", deltas.display()));
@@ -111,7 +144,12 @@ fn all_733_snapshots_of_the_autonomous_systems_are_as_their_table_says() {
         let directed = undirected.is_empty();
         let mut walk = store.walk();
         for (line, step) in table.lines().zip(steps) {
-            let stated: Vec<u64> = line.split('\t').enumerate().filter(|(i, _)| *i != 1).map(|(_, x)| x.parse().unwrap()).collect();
+            let stated: Vec<u64> = line
+                .split('\t')
+                .enumerate()
+                .filter(|(i, _)| *i != 1)
+                .map(|(_, x)| x.parse().unwrap())
+                .collect();
             let stop = walk.step().unwrap().unwrap();
             let count = |list: &[(kymo::graph::Edge, f32)]| {
                 list.iter().filter(|(edge, _)| directed || edge.source() <= edge.target()).count() as u64
@@ -137,7 +175,8 @@ fn snapshots_features_classes_and_signals_are_as_published() {
         let names = ["1A", "1B", "2A", "2B", "3A", "3B", "4A", "4B", "5A", "5B", "Teachers"];
         assert_eq!(store.manifest().labels.classes, names);
         let classes = store.fixed().unwrap().classes;
-        let sizes: Vec<usize> = (0..11).map(|class| classes.iter().filter(|&&c| c == class).count()).collect();
+        let sizes: Vec<usize> =
+            (0..11).map(|class| classes.iter().filter(|&&c| c == class).count()).collect();
         assert_eq!(sizes, [23, 25, 23, 26, 23, 22, 21, 23, 22, 24, 10]);
     }
     if let Some(store) = open("dblp-labelled/") {
@@ -164,7 +203,10 @@ fn snapshots_features_classes_and_signals_are_as_published() {
     }
     if let Some(store) = open("cora/") {
         let splits = store.fixed().unwrap().splits;
-        assert_eq!([1, 2, 3].map(|part| splits.iter().filter(|&&split| split == part).count()), [140, 500, 1000]);
+        assert_eq!(
+            [1, 2, 3].map(|part| splits.iter().filter(|&&split| split == part).count()),
+            [140, 500, 1000]
+        );
     }
     if let Some(store) = open("chickenpox/") {
         assert_eq!(store.ids().unwrap().name(0), "BACS");
@@ -174,7 +216,10 @@ fn snapshots_features_classes_and_signals_are_as_published() {
     }
     if let Some(store) = open("twitter-tennis/") {
         assert_eq!(store.ids().unwrap().name(1), "RafaelNadal");
-        assert_eq!((store.manifest().features.width, store.features(0).unwrap()[..2].to_vec()), (2, vec![29.0, 0.022167487684729065]));
+        assert_eq!(
+            (store.manifest().features.width, store.features(0).unwrap()[..2].to_vec()),
+            (2, vec![29.0, 0.022167487684729065])
+        );
         assert_eq!(store.targets(0).unwrap().1[..5], [181.0, 7.0, 4.0, 1.0, 4.0]);
     }
     if let Some(store) = open("england-covid/") {

@@ -44,7 +44,8 @@ fn product(text: &str) -> &str {
 
 fn is_product(path: &Path) -> bool {
     let name = name(path);
-    !["tests/", "benches/", "fuzz/", "examples/"].iter().any(|folder| name.contains(folder)) && !name.ends_with("tests.rs")
+    !["tests/", "benches/", "fuzz/", "examples/"].iter().any(|folder| name.contains(folder))
+        && !name.ends_with("tests.rs")
 }
 
 #[test]
@@ -65,13 +66,18 @@ fn crates_know_only_what_they_may() {
         let folder = entry.unwrap().path();
         let name = folder.file_name().unwrap().to_string_lossy().into_owned();
         let manifest = read(&folder.join("Cargo.toml"));
-        let known = allowed.get(name.as_str()).unwrap_or_else(|| panic!("the crate {name} is not in ARCHITECTURE.md"));
+        let known = allowed
+            .get(name.as_str())
+            .unwrap_or_else(|| panic!("the crate {name} is not in ARCHITECTURE.md"));
         for line in manifest.lines().filter(|line| line.starts_with("kymo-")) {
             let other = line.trim_start_matches("kymo-").split(['.', ' ', '=']).next().unwrap();
             assert!(known.contains(&other), "{name} may not know {other}");
         }
         assert!(!folder.join("build.rs").exists(), "{name} has a build.rs");
-        assert!(manifest.contains("[lints]\nworkspace = true"), "{name} does not follow the lints of the workspace");
+        assert!(
+            manifest.contains("[lints]\nworkspace = true"),
+            "{name} does not follow the lints of the workspace"
+        );
     }
 }
 
@@ -88,13 +94,18 @@ fn source_files_stay_readable() {
         let lines = read(path).lines().count();
         assert!(lines <= 500, "{} has {lines} lines: is there a second thing inside?", name(path));
         let stem = path.file_stem().unwrap().to_string_lossy().into_owned();
-        assert!(!["utils", "util", "common", "manager", "helpers", "misc"].contains(&stem.as_str()), "{}", name(path));
+        assert!(
+            !["utils", "util", "common", "manager", "helpers", "misc"].contains(&stem.as_str()),
+            "{}",
+            name(path)
+        );
     }
 }
 
 #[test]
 fn nothing_panics_or_is_left_open_outside_tests() {
-    let refused = [".unwrap()", ".expect(", "todo!(", "unimplemented!(", "panic!(", "dbg!(", "FIXME", "#[ignore"];
+    let refused =
+        [".unwrap()", ".expect(", "todo!(", "unimplemented!(", "panic!(", "dbg!(", "FIXME", "#[ignore"];
     for path in files(&[".rs"]).iter().filter(|path| is_product(path)) {
         for (number, line) in product(&read(path)).lines().enumerate() {
             let code = line.trim_start();
@@ -112,7 +123,12 @@ fn there_is_no_global_state() {
             let code = line.trim_start();
             let refused = ["static mut ", "thread_local!", "lazy_static!", "LazyLock", "std::env::set_var"];
             let state = code.starts_with("static ") || code.starts_with("pub static ");
-            assert!(!state && !refused.iter().any(|what| code.contains(what)), "{}:{}", name(path), number + 1);
+            assert!(
+                !state && !refused.iter().any(|what| code.contains(what)),
+                "{}:{}",
+                name(path),
+                number + 1
+            );
         }
     }
 }
@@ -134,9 +150,15 @@ fn features_name_things_to_install() {
     for path in files(&["Cargo.toml"]) {
         let text = read(&path);
         let Some(section) = text.split("\n[features]\n").nth(1) else { continue };
-        for line in section.lines().take_while(|line| !line.starts_with('[')).filter(|line| line.contains('=')) {
+        for line in
+            section.lines().take_while(|line| !line.starts_with('[')).filter(|line| line.contains('='))
+        {
             let feature = line.split('=').next().unwrap().trim();
-            assert!(allowed.contains(&feature), "{}: the feature {feature} names nothing to install", name(&path));
+            assert!(
+                allowed.contains(&feature),
+                "{}: the feature {feature} names nothing to install",
+                name(&path)
+            );
         }
     }
 }
@@ -146,7 +168,12 @@ fn features_name_things_to_install() {
 fn no_file_speaks_of_the_place_it_was_written_at() {
     for path in files(&[".rs", ".md", ".toml", ".py", ".sh", "check", "run"]) {
         let text = read(&path);
-        for word in [["/wo", "rk/"].concat(), ["/far", "m/"].concat(), ["bash_", "jobs"].concat(), ["/ro", "ot/"].concat()] {
+        for word in [
+            ["/wo", "rk/"].concat(),
+            ["/far", "m/"].concat(),
+            ["bash_", "jobs"].concat(),
+            ["/ro", "ot/"].concat(),
+        ] {
             assert!(!text.contains(&word), "{} has {word}", name(&path));
         }
     }
@@ -154,7 +181,9 @@ fn no_file_speaks_of_the_place_it_was_written_at() {
 
 #[test]
 fn the_documents_are_there_and_their_links_lead_somewhere() {
-    for document in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE"] {
+    for document in
+        ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE"]
+    {
         assert!(root().join(document).is_file(), "{document}");
     }
     for path in files(&[".md"]) {
@@ -162,7 +191,11 @@ fn the_documents_are_there_and_their_links_lead_somewhere() {
         for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
             let target = link.split('#').next().unwrap();
             if !target.is_empty() && !target.contains("://") {
-                assert!(path.parent().unwrap().join(target).exists(), "{}: the link {link} leads nowhere", name(&path));
+                assert!(
+                    path.parent().unwrap().join(target).exists(),
+                    "{}: the link {link} leads nowhere",
+                    name(&path)
+                );
             }
         }
     }

@@ -181,9 +181,9 @@ pub enum Sorted {
 }
 
 impl Sorted {
-    /// The next event.
+    /// Takes the next event.
     #[inline]
-    pub fn next(&mut self) -> Result<Option<Event>> {
+    pub fn take(&mut self) -> Result<Option<Event>> {
         match self {
             Sorted::Memory(events) => Ok(events.next()),
             Sorted::Merged(heap) => {
@@ -247,7 +247,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn drain(mut sorted: Sorted) -> Vec<Event> {
-        std::iter::from_fn(|| sorted.next().unwrap()).collect()
+        std::iter::from_fn(|| sorted.take().unwrap()).collect()
     }
 
     proptest! {

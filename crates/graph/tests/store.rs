@@ -20,7 +20,11 @@ struct Whole {
 
 /// Steps that change a little, or entirely, or not at all, or become empty.
 fn sequences() -> impl Strategy<Value = Vec<Whole>> {
-    let edge = (0..VERTICES as u32, 0..VERTICES as u32, prop_oneof![3 => Just(1.0f32), 1 => Just(0.25), 1 => Just(-3.0)]);
+    let edge = (
+        0..VERTICES as u32,
+        0..VERTICES as u32,
+        prop_oneof![3 => Just(1.0f32), 1 => Just(0.25), 1 => Just(-3.0)],
+    );
     let change = prop_oneof![
         4 => prop::collection::vec(edge.clone(), 0..4).prop_map(Ok),
         1 => prop::collection::vec(edge, 0..30).prop_map(Err),
@@ -29,7 +33,11 @@ fn sequences() -> impl Strategy<Value = Vec<Whole>> {
     let listed = prop::collection::btree_map(0..VERTICES as u32, 0u32..3, 0..4);
     prop::collection::vec((change, features, listed), 1..25).prop_map(|steps| {
         let (mut edges, mut rows) = (std::collections::BTreeMap::new(), vec![0.5; VERTICES * WIDTH]);
-        let whole = |(change, features, listed): (Result<Vec<_>, Vec<_>>, Vec<(usize, usize, i8)>, std::collections::BTreeMap<u32, u32>)| {
+        let whole = |(change, features, listed): (
+            Result<Vec<_>, Vec<_>>,
+            Vec<(usize, usize, i8)>,
+            std::collections::BTreeMap<u32, u32>,
+        )| {
             let toggled = change.unwrap_or_else(|all| {
                 edges.clear();
                 all
@@ -102,7 +110,11 @@ fn check(store: &Store, steps: &[Whole]) {
         assert_eq!(store.delta(t).unwrap().apply(&before).unwrap(), whole.snapshot);
         assert_eq!(&*store.features(t).unwrap(), whole.features, "step {t}");
         for v in 0..VERTICES {
-            assert_eq!(store.feature_row(t, v as u32).unwrap(), whole.features[v * WIDTH..][..WIDTH], "step {t}");
+            assert_eq!(
+                store.feature_row(t, v as u32).unwrap(),
+                whole.features[v * WIDTH..][..WIDTH],
+                "step {t}"
+            );
         }
         assert_eq!(pairs(store.targets(t).unwrap()), whole.targets);
         let (vertices, classes) = store.labels(t).unwrap();
@@ -164,7 +176,9 @@ proptest! {
 
 fn some_steps(count: usize) -> Vec<Whole> {
     let step = |t: usize| Whole {
-        snapshot: Snapshot::from_edges((0..8).map(|i| Edge::new(i, (i * 3 + (t as u32 / 4) * (i / 7)) % 9)).collect()),
+        snapshot: Snapshot::from_edges(
+            (0..8).map(|i| Edge::new(i, (i * 3 + (t as u32 / 4) * (i / 7)) % 9)).collect(),
+        ),
         features: (0..VERTICES * WIDTH).map(|i| (i / 7 + t / 3) as f32).collect(),
         targets: vec![(1, t as f32)],
         labels: vec![],
@@ -206,7 +220,8 @@ fn readers_see_the_store_as_it_was_while_steps_are_appended() {
         }
     });
     let abandoned = || -> Vec<String> {
-        let names = std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let names =
+            std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
         let mut names: Vec<String> = names.collect();
         names.sort();
         names

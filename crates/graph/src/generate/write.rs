@@ -28,15 +28,29 @@ pub struct FromStatic {
 }
 
 /// Writes a graph of this kind into a new store.
-pub fn write(kind: &dyn Generator, params: &Params, path: &Path, replace: bool, progress: &Progress) -> Result<Store> {
+pub fn write(
+    kind: &dyn Generator,
+    params: &Params,
+    path: &Path,
+    replace: bool,
+    progress: &Progress,
+) -> Result<Store> {
     let steps = generate(kind, params)?;
     let mut writer = Writer::create(path, replace)?;
     let features = match params.features {
         0 => FeatureFacts { kind: FeatureKind::Degrees, width: 2, segments: 0 },
-        width => FeatureFacts { kind: FeatureKind::Dense, width: width as u64, segments: params.segments as u64 },
+        width => {
+            FeatureFacts { kind: FeatureKind::Dense, width: width as u64, segments: params.segments as u64 }
+        }
     };
     let classes = if params.features > 0 { vec!["below".into(), "above".into()] } else { Vec::new() };
-    writer.plan(Plan { directed: !params.undirected, time_unit: TimeUnit::Step, features, classes, ..Plan::default() });
+    writer.plan(Plan {
+        directed: !params.undirected,
+        time_unit: TimeUnit::Step,
+        features,
+        classes,
+        ..Plan::default()
+    });
     writer.add_vertices(&Ids::Number((0..params.vertices as u64).collect()))?;
     let provenance = json!({ "command": "generate", "kymo": env!("CARGO_PKG_VERSION"), "kind": kind.name(), "params": params });
     fill(writer, steps, FeatureChange::Same, provenance, progress)
@@ -44,8 +58,17 @@ pub fn write(kind: &dyn Generator, params: &Params, path: &Path, replace: bool, 
 
 /// Writes snapshots made by deleting edges of the last step of `graph` into a new store. Features, classes and the split
 /// of the vertices come along.
-pub fn write_from_static(graph: &Store, ask: &FromStatic, path: &Path, replace: bool, progress: &Progress) -> Result<Store> {
-    let last = graph.steps().checked_sub(1).ok_or_else(|| Error::store(graph.path(), "has no step to start from"))?;
+pub fn write_from_static(
+    graph: &Store,
+    ask: &FromStatic,
+    path: &Path,
+    replace: bool,
+    progress: &Progress,
+) -> Result<Store> {
+    let last = graph
+        .steps()
+        .checked_sub(1)
+        .ok_or_else(|| Error::store(graph.path(), "has no step to start from"))?;
     let manifest = graph.manifest();
     let snapshot = graph.snapshot(last)?.into_owned();
     let undirected = !manifest.directed;
@@ -89,10 +112,16 @@ pub fn write_from_static(graph: &Store, ask: &FromStatic, path: &Path, replace: 
     fill(writer, steps, features, provenance, progress)
 }
 
-fn fill(mut writer: Writer, mut steps: Generated, features: FeatureChange, mut provenance: Value, progress: &Progress) -> Result<Store> {
+fn fill(
+    mut writer: Writer,
+    mut steps: Generated,
+    features: FeatureChange,
+    mut provenance: Value,
+    progress: &Progress,
+) -> Result<Store> {
     progress.expect(steps.steps as u64);
     let mut features = Some(features).filter(|features| *features != FeatureChange::Same);
-    while let Some(step) = steps.next() {
+    for step in steps.by_ref() {
         let mut step = step?;
         if let Some(features) = features.take() {
             step.features = features;
@@ -103,7 +132,8 @@ fn fill(mut writer: Writer, mut steps: Generated, features: FeatureChange, mut p
         progress.check()?;
     }
     if let Some(signal) = steps.signal() {
-        provenance["signal"] = json!({ "a": signal.a, "b": signal.b, "noise": signal.noise, "noise_floor": signal.floor() });
+        provenance["signal"] =
+            json!({ "a": signal.a, "b": signal.b, "noise": signal.noise, "noise_floor": signal.floor() });
     }
     writer.provenance(provenance);
     writer.finish()

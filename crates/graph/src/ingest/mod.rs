@@ -116,7 +116,12 @@ pub struct Outcome {
 }
 
 /// Reads `inputs` into a new store at `output`. Where it fails, nothing is left behind.
-pub fn ingest(inputs: &[PathBuf], output: &Path, settings: &Settings, progress: &Progress) -> Result<Outcome> {
+pub fn ingest(
+    inputs: &[PathBuf],
+    output: &Path,
+    settings: &Settings,
+    progress: &Progress,
+) -> Result<Outcome> {
     check(inputs, settings)?;
     let mut writer = Writer::create(output, settings.replace)?;
     // The rest is for the snapshots and the part being written.
@@ -132,7 +137,8 @@ pub fn ingest(inputs: &[PathBuf], output: &Path, settings: &Settings, progress: 
         arranged.table = Some(read_features(&mut source, settings.feature_layout, &mut intake)?);
     }
     let name = inputs.first().map(|path| path.display().to_string()).unwrap_or_default();
-    let (cut, life, weight) = (choose_cut(settings, &intake), choose_life(settings, &intake), choose_weight(settings, &intake));
+    let (cut, life, weight) =
+        (choose_cut(settings, &intake), choose_life(settings, &intake), choose_weight(settings, &intake));
     let mut notes = Vec::new();
     let cutter = cutter(&name, cut, &intake, &mut notes)?;
     let (unit, bipartite, self_loops) = (intake.unit, intake.bipartite, intake.self_loops);
@@ -164,7 +170,12 @@ pub fn ingest(inputs: &[PathBuf], output: &Path, settings: &Settings, progress: 
         "undirected": settings.undirected,
         "self_loops": if settings.drop_self_loops { "drop" } else { "keep" },
     }));
-    let folder = Folder { rule: weight, undirected: settings.undirected, drop_self_loops: settings.drop_self_loops, ranks: &ranks };
+    let folder = Folder {
+        rule: weight,
+        undirected: settings.undirected,
+        drop_self_loops: settings.drop_self_loops,
+        ranks: &ranks,
+    };
     steps::write(&mut writer, intake, &cutter, folder, life, &mut arranged, settings.memory, progress)?;
     Ok(Outcome { store: writer.finish()?, format, cut, life, weight, notes })
 }
@@ -177,7 +188,8 @@ fn check(inputs: &[PathBuf], settings: &Settings) -> Result<()> {
         return Err(Error::settings("INPUT", "standard input (-) can be read only once"));
     }
     if settings.memory < LEAST_MEMORY {
-        let problem = format!("found {} bytes, expected at least {} MiB", settings.memory, LEAST_MEMORY >> 20);
+        let problem =
+            format!("found {} bytes, expected at least {} MiB", settings.memory, LEAST_MEMORY >> 20);
         return Err(Error::settings("--memory", problem));
     }
     if settings.segments == 0 {
@@ -187,7 +199,12 @@ fn check(inputs: &[PathBuf], settings: &Settings) -> Result<()> {
 }
 
 /// Reads all inputs, which are of one format, and says which.
-fn read(inputs: &[PathBuf], settings: &Settings, intake: &mut Intake, progress: &Progress) -> Result<&'static str> {
+fn read(
+    inputs: &[PathBuf],
+    settings: &Settings,
+    intake: &mut Intake,
+    progress: &Progress,
+) -> Result<&'static str> {
     let mut format = settings.format.as_deref().map(load::find).transpose()?;
     if format.is_none() && settings.hints.columns.is_some() {
         format = Some(load::find("csv")?);
@@ -206,7 +223,10 @@ fn read(inputs: &[PathBuf], settings: &Settings, intake: &mut Intake, progress: 
         format.read(&mut source, &settings.hints, intake)?;
         intake.finish_input()?;
         if intake.log.len() == before {
-            let problem = format!("has no rows; expected at least one, as in '{}'", format.example().lines().next().unwrap_or(""));
+            let problem = format!(
+                "has no rows; expected at least one, as in '{}'",
+                format.example().lines().next().unwrap_or("")
+            );
             return Err(Error::input(Place::file(source.name()), problem));
         }
     }
@@ -246,7 +266,9 @@ fn cutter(name: &str, cut: Cut, intake: &Intake, notes: &mut Vec<String>) -> Res
     }
     let per_second = intake.unit.per_second().unwrap_or(1.0);
     if intake.unit == TimeUnit::S && last / per_second > 1e11 {
-        notes.push(format!("{name}: times look like milliseconds or smaller; if so pass --time-unit ms, us or ns"));
+        notes.push(format!(
+            "{name}: times look like milliseconds or smaller; if so pass --time-unit ms, us or ns"
+        ));
     }
     Cutter::new(cut, intake.unit, first, last, intake.log.len())
 }

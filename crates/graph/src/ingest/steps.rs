@@ -51,7 +51,7 @@ pub fn write(
     let (mut batch, mut waiting, mut rank) = (Vec::new(), 0, 0);
     let mut own = Gathered::default();
     loop {
-        let event = sorted.next()?;
+        let event = sorted.take()?;
         let step = event.map_or(cutter.steps(), |event| cutter.step(event.time, rank));
         while maker.next + batch.len() < step {
             if !pieces.is_empty() {
@@ -100,7 +100,10 @@ struct Maker<'a> {
 impl Maker<'_> {
     fn make(&mut self, batch: &mut Vec<Gathered>) -> Result<()> {
         let folder = self.folder;
-        batch.par_iter_mut().filter(|own| own.folded.is_none()).for_each(|own| own.folded = Some(folder.fold(&own.events)));
+        batch
+            .par_iter_mut()
+            .filter(|own| own.folded.is_none())
+            .for_each(|own| own.folded = Some(folder.fold(&own.events)));
         for own in batch.drain(..) {
             let begin_unknown = self.writer.steps() as f64;
             let [begin, end] = self.cutter.bounds(self.next).or(own.times).unwrap_or([begin_unknown; 2]);

@@ -97,11 +97,19 @@ impl Arranged {
         rows
     }
 
-    fn sparse(&self, width: usize, vertices: &[Vertex], starts: &[usize], indices: &[u32], values: &[f32]) -> SparseFeatures {
+    fn sparse(
+        &self,
+        width: usize,
+        vertices: &[Vertex],
+        starts: &[usize],
+        indices: &[u32],
+        values: &[f32],
+    ) -> SparseFeatures {
         let mut rows: Vec<Vec<(u32, f32)>> = vec![Vec::new(); self.ranks.len()];
         for (&vertex, bounds) in vertices.iter().zip(starts.windows(2)) {
             let range = bounds[0]..bounds[1];
-            let mut row: Vec<(u32, f32)> = indices[range.clone()].iter().copied().zip(values[range].iter().copied()).collect();
+            let mut row: Vec<(u32, f32)> =
+                indices[range.clone()].iter().copied().zip(values[range].iter().copied()).collect();
             row.sort_by_key(|&(index, _)| index);
             rows[self.ranks[vertex as usize] as usize] = row;
         }
@@ -151,11 +159,16 @@ impl Arranged {
             data.features = FeatureChange::All(rows);
         }
         let width = self.signal.width;
-        if let Some(values) = self.signal.steps.get_mut(step).map(std::mem::take).filter(|values| !values.is_empty()) {
+        if let Some(values) =
+            self.signal.steps.get_mut(step).map(std::mem::take).filter(|values| !values.is_empty())
+        {
             data.features = FeatureChange::All(self.ordered(width, 0.., &values));
         }
-        if let Some(values) = self.targets.steps.get_mut(step).map(std::mem::take).filter(|values| !values.is_empty()) {
-            data.targets = (0..).zip(&values).map(|(vertex, &value)| (self.ranks[vertex as usize], value)).collect();
+        if let Some(values) =
+            self.targets.steps.get_mut(step).map(std::mem::take).filter(|values| !values.is_empty())
+        {
+            data.targets =
+                (0..).zip(&values).map(|(vertex, &value)| (self.ranks[vertex as usize], value)).collect();
             data.targets.sort_unstable_by_key(|&(vertex, _)| vertex);
         }
         if !annotations.is_empty() {
@@ -166,7 +179,12 @@ impl Arranged {
 
     /// Labels and features that events carry: of a source the label of its last event, of every vertex the mean features
     /// over its events.
-    fn annotate(&mut self, events: &[Event], annotations: &mut Annotations, data: &mut StepData) -> Result<()> {
+    fn annotate(
+        &mut self,
+        events: &[Event],
+        annotations: &mut Annotations,
+        data: &mut StepData,
+    ) -> Result<()> {
         let mut labels = BTreeMap::new();
         let mut sums: BTreeMap<Vertex, (u32, Vec<f64>)> = BTreeMap::new();
         let mut values = Vec::new();
@@ -190,13 +208,15 @@ impl Arranged {
             let mean = |(count, sum): &(u32, Vec<f64>)| -> Vec<f32> {
                 sum.iter().map(|sum| (sum / f64::from(*count)) as f32).collect()
             };
-            data.features = FeatureChange::Rows(sums.keys().copied().collect(), sums.values().flat_map(mean).collect());
+            data.features =
+                FeatureChange::Rows(sums.keys().copied().collect(), sums.values().flat_map(mean).collect());
         }
         Ok(())
     }
 
     /// Names for the classes of events, which are numbers.
     pub fn event_classes(&self) -> Vec<String> {
-        self.highest_label.map_or_else(Vec::new, |highest| (0..=highest).map(|class| class.to_string()).collect())
+        self.highest_label
+            .map_or_else(Vec::new, |highest| (0..=highest).map(|class| class.to_string()).collect())
     }
 }

@@ -47,7 +47,7 @@ impl Format for Adjacency {
         let separator = hints.separator().unwrap_or(Separator::Blank);
         let (mut lines, mut fields) = (Lines::new(source), Fields::default());
         let mut vertex = 0;
-        while let Some(line) = lines.next()? {
+        while let Some(line) = lines.line()? {
             if line.text.starts_with(b"#") || line.text.starts_with(b"%") {
                 continue;
             }

@@ -45,7 +45,7 @@ impl Format for Matrix {
         let (mut lines, mut fields) = (Lines::new(source), Fields::default());
         let (mut vertices, mut targets, mut separator) = (Vec::new(), Vec::new(), hints.separator());
         let mut count = 0;
-        while let Some(line) = lines.next()? {
+        while let Some(line) = lines.line()? {
             if line.is_remark() {
                 continue;
             }

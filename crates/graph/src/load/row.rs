@@ -59,7 +59,7 @@ impl<'a> Lines<'a> {
 
     /// The next line, with its place.
     #[inline]
-    pub fn next(&mut self) -> Result<Option<Line<'_>>> {
+    pub fn line(&mut self) -> Result<Option<Line<'_>>> {
         if let Some(length) = memchr::memchr(b'\n', &self.block[self.at..]) {
             let start = self.at;
             self.at += length + 1;
@@ -375,7 +375,7 @@ mod tests {
     fn rows(text: &str, separator: Separator) -> Vec<Vec<String>> {
         let mut source = Source::from_bytes("x", text.into()).unwrap();
         let (mut lines, mut fields, mut all) = (Lines::new(&mut source), Fields::default(), Vec::new());
-        while let Some(line) = lines.next().unwrap() {
+        while let Some(line) = lines.line().unwrap() {
             let row = line.split(separator, &mut fields);
             all.push(row.fields().map(|f| String::from_utf8_lossy(f).into_owned()).collect());
         }
@@ -411,7 +411,7 @@ mod tests {
             Source::from_bytes("f.txt", "-3 99999999999999999999 x 1e400 nan 18446744073709551615".into())
                 .unwrap();
         let (mut lines, mut fields) = (Lines::new(&mut source), Fields::default());
-        let row = lines.next().unwrap().unwrap().split(Separator::Blank, &mut fields);
+        let row = lines.line().unwrap().unwrap().split(Separator::Blank, &mut fields);
         let texts: Vec<String> = [
             row.id(0, "source").unwrap_err().to_string(),
             row.id(1, "source").unwrap_err().to_string(),

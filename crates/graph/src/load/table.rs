@@ -220,7 +220,7 @@ pub fn read(
 ) -> Result<()> {
     let (mut lines, mut fields) = (Lines::new(source), Fields::default());
     let (mut layout, separator) = loop {
-        let Some(line) = lines.next()? else { return Ok(()) };
+        let Some(line) = lines.line()? else { return Ok(()) };
         if line.is_remark() {
             continue;
         }
@@ -241,7 +241,7 @@ pub fn read(
         }
         break (layout, separator);
     };
-    while let Some(line) = lines.next()? {
+    while let Some(line) = lines.line()? {
         if line.is_remark() {
             continue;
         }

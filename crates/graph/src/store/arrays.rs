@@ -177,6 +177,15 @@ impl Arrays {
         Ok(self.get(name)?.unwrap_or_default())
     }
 
+    /// Bytes of the arrays with these names; the file need not have them.
+    pub fn bytes(&self, names: &[&str]) -> u64 {
+        let lengths = names.iter().filter_map(|name| self.metadata.info(name)).map(|info| {
+            let (from, to) = info.data_offsets;
+            to - from
+        });
+        lengths.sum::<usize>() as u64
+    }
+
     /// A complaint about the contents of this file.
     pub fn damaged(&self, problem: impl Into<String>) -> Error {
         Error::store(&self.path, problem)

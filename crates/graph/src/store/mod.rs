@@ -97,6 +97,26 @@ impl Store {
         files.map(|file| file.bytes).sum()
     }
 
+    /// Bytes of the edges as they are stored, with the weights that are stored.
+    pub fn structure_bytes(&self) -> Result<u64> {
+        let edges = ["added", "removed", "reweighted"];
+        let weights = ["added.weight", "removed.weight", "reweighted.weight"];
+        Ok(self.part_bytes(&edges)? + self.part_bytes(&weights)?)
+    }
+
+    /// Bytes of the features as they are stored.
+    pub fn feature_bytes(&self) -> Result<u64> {
+        let steps =
+            self.part_bytes(&["features.rows", "features.vertex", "features.segment", "features.value"])?;
+        let Some(entry) = &self.manifest.fixed else { return Ok(steps) };
+        let fixed = Arrays::open(&self.path, entry)?;
+        Ok(steps + fixed.bytes(&["features.at", "features.column", "features.value"]))
+    }
+
+    fn part_bytes(&self, names: &[&str]) -> Result<u64> {
+        self.firsts.iter().map(|&first| self.part(first).map(|(part, _)| part.bytes(names))).sum()
+    }
+
     /// The part that holds step `t`, and the number of the step within it.
     fn part(&self, t: Step) -> Result<(&Part, usize)> {
         if t >= self.steps() {

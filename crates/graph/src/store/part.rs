@@ -366,6 +366,11 @@ impl Part {
         self.array("step.events")[step]
     }
 
+    /// Bytes of the arrays with these names.
+    pub fn bytes(&self, names: &[&str]) -> u64 {
+        self.arrays.bytes(names)
+    }
+
     /// How many edges the entry of the step lists.
     pub fn entries(&self, step: usize) -> usize {
         ["added.at", "removed.at", "reweighted.at"].into_iter().map(|at| self.range(at, step).len()).sum()

@@ -78,7 +78,7 @@ pub fn read_features(
     let (mut lines, mut fields) = (Lines::new(source), Fields::default());
     let (mut vertices, mut values, mut indices, mut starts) = (Vec::new(), Vec::new(), Vec::new(), vec![0]);
     let (mut width, mut skip_header, mut number) = (0, shape.has_ids, 0);
-    while let Some(line) = lines.next()? {
+    while let Some(line) = lines.line()? {
         if line.text.starts_with(b"#") || line.text.starts_with(b"%") || shape.has_ids && line.is_blank() {
             continue;
         }

@@ -31,7 +31,7 @@ pub struct Labels {
 pub fn read_labels(source: &mut Source, intake: &mut Intake) -> Result<Labels> {
     let (mut lines, mut fields, mut labels) = (Lines::new(source), Fields::default(), Labels::default());
     let mut separator = None;
-    while let Some(line) = lines.next()? {
+    while let Some(line) = lines.line()? {
         if line.is_remark() {
             continue;
         }

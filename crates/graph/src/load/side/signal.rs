@@ -12,7 +12,7 @@ use crate::snapshot::Vertex;
 pub fn read_signal(source: &mut Source, intake: &mut Intake) -> Result<()> {
     let (mut lines, mut fields) = (Lines::new(source), Fields::default());
     let (mut header, mut step) = (None, 0);
-    while let Some(line) = lines.next()? {
+    while let Some(line) = lines.line()? {
         if line.is_remark() {
             continue;
         }

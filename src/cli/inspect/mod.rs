@@ -1,0 +1,183 @@
+//! `kymo inspect`: what is in a store.
+
+mod report;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use kymo_graph::stats::stats;
+use kymo_graph::{Error, Progress, Result, Store};
+
+/// Describe a store: its size, how it changes from step to step, and what there is to learn from it.
+///
+/// Read this before training. A graph that changes little from step to step (high overlap) gains from incremental
+/// aggregation; one with skewed degrees needs a partition that balances edges, not vertices; one with steps of very
+/// different sizes needs a schedule that pairs large with small.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Inspect {
+    /// The store: the folder that `kymo ingest` or `kymo generate` made.
+    pub store: PathBuf,
+    /// Print everything as one JSON object, for programs; the steps are in `per_step`.
+    #[arg(long)]
+    pub json: bool,
+    /// Print a table with a line for every step behind the report.
+    #[arg(long, conflicts_with = "json")]
+    pub steps: bool,
+}
+
+/// Describes the store on `out`.
+pub fn run(args: &Inspect, out: &mut dyn Write) -> Result<(), Error> {
+    let store = Store::open(&args.store)?;
+    let stats = stats(&store, &Progress::silent())?;
+    let mut text = if args.json {
+        let json = serde_json::to_string_pretty(&stats);
+        json.map_err(|error| Error::settings("--json", format!("cannot describe the store: {error}")))? + "\n"
+    } else {
+        let name = args.store.file_name().unwrap_or(args.store.as_os_str());
+        report::report(&name.to_string_lossy(), &stats)
+    };
+    if args.steps {
+        text.push_str(&report::table(&stats.per_step));
+    }
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .map_err(Error::resource("cannot write", Path::new("standard output")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kymo_graph::generate::{Params, find, generate};
+    use kymo_graph::store::{FeatureFacts, FeatureKind, Fixed, Plan, Writer};
+    use kymo_graph::time::TimeUnit;
+    use kymo_graph::{Edge, Ids, Snapshot, StepData, StepEdges};
+
+    fn print(store: &Path, json: bool, steps: bool) -> String {
+        let mut out = Vec::new();
+        run(&Inspect { store: store.into(), json, steps }, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    fn generated(path: &Path, steps: usize) {
+        let kind = find("power-law").unwrap();
+        let params = Params { steps, ..kind.defaults().scaled(0.05) };
+        let mut writer = Writer::create(path, false).unwrap();
+        let features = FeatureFacts { kind: FeatureKind::Dense, width: 32, segments: 4 };
+        let classes = (0..12).map(|class| format!("class {class}")).collect();
+        let time_unit = TimeUnit::Step;
+        writer.plan(Plan { directed: true, features, classes, time_unit, ..Plan::default() });
+        writer.add_vertices(&Ids::Number((0..params.vertices as u64).collect())).unwrap();
+        let classes = (0..params.vertices as i32).map(|v| v % 12).collect();
+        writer.fixed(&Fixed { classes, splits: vec![1; params.vertices], sparse: None }).unwrap();
+        for step in generate(kind, &params).unwrap() {
+            writer.push(step.unwrap()).unwrap();
+        }
+        writer.finish().unwrap();
+    }
+
+    #[test]
+    fn the_report_states_the_facts_on_one_screen() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("small");
+        generated(&path, 100);
+        let text = print(&path, false, false);
+        let facts = [
+            "small: 500 vertices, 100 steps, 500.0 k edges",
+            "0 to 100",
+            "directed, unweighted",
+            "as full snapshots",
+            "times smaller",
+            "dense, 32 columns in 4 segments",
+            "49.0 k values at 98 steps",
+            "12 classes",
+            "class 7 (42)",
+            "and 4 more",
+            "Edges by step: 5.0 k to 5.0 k, mean 5.0 k",
+            "500 train",
+            "20.0 % to 20.0 %",
+            "└────",
+        ];
+        for fact in facts {
+            assert!(text.contains(fact), "{fact} is not in\n{text}");
+        }
+        assert!(text.lines().count() <= 45, "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 100 && line.trim_end() == line), "{text}");
+        let table = print(&path, false, true);
+        assert_eq!(table.lines().count(), text.lines().count() + 2 + 100);
+    }
+
+    #[test]
+    fn one_step_is_described_without_a_course() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("single");
+        generated(&path, 1);
+        let text = print(&path, false, false);
+        assert!(text.contains("1 step, 5.0 k edges"), "{text}");
+        for misleading in ["└", "overlap", "mean", "times smaller", "█"] {
+            assert!(!text.contains(misleading), "{misleading} is in\n{text}");
+        }
+    }
+
+    #[test]
+    fn times_are_dates_where_they_can_be() {
+        let folder = tempfile::tempdir().unwrap();
+        let begin = 1_000_000_000.0;
+        for (name, unit, from, shown) in [
+            ("seconds", TimeUnit::S, begin, "2001-09-09 01:46:40 to 2001-09-11 01:46:40"),
+            ("relative", TimeUnit::S, 0.0, "0 to 172800 s"),
+            ("dates", TimeUnit::Date, 0.0, "1970-01-01 to 1970-01-03"),
+        ] {
+            let path = folder.path().join(name);
+            let mut writer = Writer::create(&path, false).unwrap();
+            writer.plan(Plan { time_unit: unit, left: Some(1), ..Plan::default() });
+            writer.add_vertices(&Ids::Number(vec![5, 6, 7])).unwrap();
+            for step in 0..2u32 {
+                let begin = from + f64::from(step) * 86400.0;
+                let weight = 2.5 + step as f32;
+                let list = vec![(Edge::new(0, 1 + step), weight), (Edge::new(1 + step, 0), weight)];
+                let edges = StepEdges::All(Snapshot::from_weighted(list));
+                let data = StepData { begin, end: begin + 86400.0, edges, ..StepData::default() };
+                writer.push(data).unwrap();
+            }
+            writer.finish().unwrap();
+            let text = print(&path, false, false);
+            for fact in [shown, "undirected, weighted (2.5 to 3.5)", "1 vertex on the left", "2 on the right"]
+            {
+                assert!(text.contains(fact), "{fact} is not in\n{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_json_has_the_keys_that_programs_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("small");
+        generated(&path, 5);
+        let json: serde_json::Value = serde_json::from_str(&print(&path, true, false)).unwrap();
+        for key in ["vertices", "events", "self_loops", "steps", "edges"] {
+            assert!(json[key].is_u64(), "{key}");
+        }
+        assert_eq!((json["steps"].as_u64(), json["per_step"].as_array().map(Vec::len)), (Some(5), Some(5)));
+        assert!(json["per_step"][0]["change"].is_null() && json["per_step"][1]["change"].is_f64());
+    }
+
+    #[test]
+    fn a_writer_that_fails_is_an_error_of_the_machine() {
+        struct Full;
+        impl Write for Full {
+            fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+                Err(std::io::ErrorKind::StorageFull.into())
+            }
+            fn flush(&mut self) -> std::io::Result<()> {
+                Ok(())
+            }
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("small");
+        generated(&path, 2);
+        let error = run(&Inspect { store: path, json: false, steps: false }, &mut Full).unwrap_err();
+        assert!(error.to_string().starts_with("cannot write standard output: "), "{error}");
+        let missing = Inspect { store: folder.path().join("none"), json: false, steps: false };
+        assert!(run(&missing, &mut Vec::new()).unwrap_err().to_string().contains("there is no such store"));
+    }
+}

@@ -1,0 +1,213 @@
+//! The report of `kymo inspect`: the facts of a store on one screen.
+
+use kymo_graph::stats::{ClassStats, Sizes, Spread, Stats, StepStats};
+use kymo_graph::store::FeatureKind;
+use kymo_graph::time::{TimeUnit, civil};
+
+use crate::cli::numbers::{bytes, count, percent, plural};
+use crate::cli::plot::{chart, sparkline};
+
+/// Characters a plot may be wide.
+const WIDTH: usize = 48;
+/// Rows of the chart.
+const HEIGHT: usize = 7;
+/// Classes that are named, half of them in a line.
+const CLASSES: usize = 8;
+/// Nouns that occur often, for one and for many.
+const VERTICES: [&str; 2] = ["vertex", "vertices"];
+const STEPS: [&str; 2] = ["step", "steps"];
+/// Seconds since 1970 from which a time is taken as a date: March 1973. Times that count from the first event of a
+/// dataset stay below.
+const DATED: f64 = 1e8;
+
+/// The report on a store called `name`.
+pub fn report(name: &str, stats: &Stats) -> String {
+    let mut text = format!(
+        "{name}: {}, {}, {}\n\n",
+        plural(stats.vertices, VERTICES),
+        plural(stats.steps, STEPS),
+        plural(stats.edges, ["edge", "edges"])
+    );
+    let mut fact = |name: &str, what: String| text.push_str(&format!("  {name:<17} {what}\n"));
+    if let (Some(begin), Some(end)) = (stats.begin, stats.end) {
+        fact("time", time_range(begin, end, stats.time_unit));
+    }
+    fact("graph", graph(stats));
+    if let Some(left) = stats.left {
+        let right = stats.vertices.saturating_sub(left);
+        let left = plural(left, VERTICES);
+        fact("bipartite", format!("{left} on the left, {} on the right", count(right as f64)));
+    }
+    fact("events", events(stats));
+    if stats.steps > 1 {
+        fact("distinct edges", count(stats.distinct_edges as f64));
+    }
+    fact("edges, bytes", sizes(stats.structure, stats.steps, "as full snapshots"));
+    features(stats, &mut fact);
+    labels(stats, &mut fact);
+    fact("on disk", bytes(stats.bytes));
+    if stats.steps > 1 {
+        course(stats, &mut text);
+    }
+    text
+}
+
+fn graph(stats: &Stats) -> String {
+    let lowest = stats.per_step.iter().filter_map(|step| step.weight_min).reduce(f32::min);
+    let highest = stats.per_step.iter().filter_map(|step| step.weight_max).reduce(f32::max);
+    let direction = if stats.directed { "directed" } else { "undirected" };
+    match lowest.zip(highest) {
+        Some((lowest, highest)) => format!("{direction}, weighted ({lowest} to {highest})"),
+        None => format!("{direction}, unweighted"),
+    }
+}
+
+fn events(stats: &Stats) -> String {
+    let rows = plural(stats.events, ["input row", "input rows"]);
+    match stats.self_loops {
+        0 => rows,
+        loops => format!("{rows}, {} of them from a vertex to itself", count(loops as f64)),
+    }
+}
+
+fn features(stats: &Stats, fact: &mut impl FnMut(&str, String)) {
+    let facts = stats.features.facts;
+    let columns = plural(facts.width, ["column", "columns"]);
+    let what = match facts.kind {
+        FeatureKind::None => "none".into(),
+        FeatureKind::Degrees => "in- and out-degree of each step".into(),
+        FeatureKind::Dense if facts.segments > 1 => {
+            format!("dense, {columns} in {} segments", facts.segments)
+        }
+        FeatureKind::Dense => format!("dense, {columns}"),
+        FeatureKind::Sparse => format!("sparse, {columns}, the same at every step"),
+    };
+    fact("features", what);
+    if stats.features.bytes.stored > 0 {
+        fact("features, bytes", sizes(stats.features.bytes, stats.steps, "with all rows at every step"));
+    }
+}
+
+fn labels(stats: &Stats, fact: &mut impl FnMut(&str, String)) {
+    let with = |has: fn(&StepStats) -> bool| stats.per_step.iter().filter(|step| has(step)).count() as u64;
+    if stats.targets > 0 {
+        let steps = plural(with(|step| step.targets > 0), STEPS);
+        fact("targets", format!("{} at {steps}", plural(stats.targets, ["value", "values"])));
+    }
+    let labels = &stats.labels;
+    if labels.fixed > 0 {
+        fact("labels", format!("{} with a class", plural(labels.fixed, VERTICES)));
+    }
+    if labels.per_step > 0 {
+        let steps = plural(with(|step| step.labels > 0), STEPS);
+        fact("labels by step", format!("{} at {steps}", plural(labels.per_step, ["label", "labels"])));
+    }
+    let size = |class: &ClassStats| if labels.fixed > 0 { class.fixed } else { class.per_step };
+    let named = |class: &ClassStats| format!("{} ({})", class.name, count(size(class) as f64));
+    let rest = labels.classes.len().saturating_sub(CLASSES);
+    for (row, classes) in labels.classes.chunks(CLASSES / 2).take(2).enumerate() {
+        let title = plural(labels.classes.len() as u64, ["class", "classes"]);
+        let names: Vec<String> = classes.iter().map(named).collect();
+        let more = if row == 1 && rest > 0 { format!(", and {rest} more") } else { String::new() };
+        fact(if row == 0 { &title } else { "" }, names.join(", ") + &more);
+    }
+    if let Some(split) = stats.splits {
+        let [train, validation, test] =
+            [split.train, split.validation, split.test].map(|vertices| count(vertices as f64));
+        fact("split", format!("{train} train, {validation} validation, {test} test vertices"));
+    }
+}
+
+/// How the figures move from step to step.
+fn course(stats: &Stats, text: &mut String) {
+    let steps = &stats.per_step;
+    let edges: Vec<f64> = steps.iter().map(|step| step.edges as f64).collect();
+    let last = format!("step {}", steps.len().saturating_sub(1));
+    let spread = |spread: Spread| {
+        format!(": {} to {}, mean {}", count(spread.min), count(spread.max), count(spread.mean))
+    };
+    let spread = stats.averages.edges.map(spread).unwrap_or_default();
+    text.push_str(&format!("\nEdges by step{spread}\n"));
+    text.push_str(&chart(&edges, [WIDTH, HEIGHT], count, ["step 0", &last]));
+    text.push_str("\nFrom step to step\n");
+    let averages = stats.averages;
+    let mut line = |name: &str, values: Vec<f64>, mean: Option<Spread>, label: fn(f64) -> String| {
+        if !values.is_empty() {
+            let plot = sparkline(&values, WIDTH.min(steps.len()), label);
+            let mean = mean.map(|spread| format!(", mean {}", label(spread.mean))).unwrap_or_default();
+            text.push_str(&format!("  {name:<17} {plot}{mean}\n"));
+        }
+    };
+    let share = |of: fn(&StepStats) -> Option<f64>| steps.iter().filter_map(of).collect::<Vec<f64>>();
+    line("active vertices", share(|step| Some(step.active as f64)), averages.active, count);
+    line("edges changed", share(|step| step.change), averages.change, percent);
+    line("edge overlap", share(|step| step.overlap), averages.overlap, percent);
+    line("vertex turnover", share(|step| step.turnover), averages.turnover, percent);
+    line("highest in-degree", share(|step| Some(step.max_in_degree.into())), None, count);
+    line("in-degree skew", share(|step| step.degree_skew), None, |skew| format!("{skew:.2}"));
+}
+
+/// What is stored, and how much it would be in full.
+fn sizes(sizes: Sizes, steps: u64, full: &str) -> String {
+    let stored = bytes(sizes.stored);
+    if steps < 2 {
+        return stored;
+    }
+    let gain = sizes.ratio.filter(|ratio| *ratio >= 1.05);
+    let gain = gain.map(|ratio| format!(": {ratio:.1} times smaller")).unwrap_or_default();
+    format!("{} {full}, {stored} as stored{gain}", bytes(sizes.full))
+}
+
+fn time_range(begin: f64, end: f64, unit: TimeUnit) -> String {
+    let date = |time: f64| {
+        let text = unit.per_second().and_then(|per_second| civil(time / per_second))?.to_string();
+        let text = text.replace('T', " ");
+        Some(text.strip_suffix(" 00:00:00").map(str::to_owned).unwrap_or(text))
+    };
+    let dated =
+        unit == TimeUnit::Date || unit.per_second().is_some_and(|per_second| begin / per_second >= DATED);
+    match (date(begin), date(end)) {
+        (Some(begin), Some(end)) if dated => format!("{begin} to {end}"),
+        _ if unit == TimeUnit::Step => format!("{begin} to {end}"),
+        _ => format!("{begin} to {end} {unit}"),
+    }
+}
+
+/// A line for every step.
+pub fn table(steps: &[StepStats]) -> String {
+    let names = [
+        "step",
+        "edges",
+        "active",
+        "added",
+        "removed",
+        "reweighted",
+        "changed",
+        "overlap",
+        "highest in",
+        "skew",
+    ];
+    let share = |value: Option<f64>| value.map(percent).unwrap_or_else(|| "-".into());
+    let mut text = String::from("\n") + &row(names.map(str::to_owned));
+    for step in steps {
+        text.push_str(&row([
+            step.step.to_string(),
+            step.edges.to_string(),
+            step.active.to_string(),
+            step.added.to_string(),
+            step.removed.to_string(),
+            step.reweighted.to_string(),
+            share(step.change),
+            share(step.overlap),
+            step.max_in_degree.to_string(),
+            step.degree_skew.map(|skew| format!("{skew:.2}")).unwrap_or_else(|| "-".into()),
+        ]));
+    }
+    text
+}
+
+fn row(cells: [String; 10]) -> String {
+    let [step, rest @ ..] = cells;
+    let rest: String = rest.iter().map(|cell| format!(" {cell:>10}")).collect();
+    format!("{step:>6}{rest}\n")
+}
