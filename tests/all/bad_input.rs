@@ -151,7 +151,7 @@ fn missing_permissions_are_reported() {
     let bench = Bench::new();
     bench.file("events.txt", "1 2 3\n");
     let path = bench.file("secret.txt", "1 2 3\n");
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0)).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o000)).unwrap();
     std::fs::create_dir(bench.path("closed")).unwrap();
     std::fs::set_permissions(bench.path("closed"), std::fs::Permissions::from_mode(0o555)).unwrap();
     if std::fs::File::open(&path).is_ok() {

@@ -25,7 +25,7 @@ impl Progress {
     }
 
     /// Announces `units` more of work (bytes to read, steps to make).
-    pub fn expect(&self, units: u64) {
+    pub fn announce(&self, units: u64) {
         self.0.total.fetch_add(units, Ordering::Relaxed);
     }
 

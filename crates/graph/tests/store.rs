@@ -1,9 +1,11 @@
 //! The laws of the store over random sequences of steps: what was written is what is read, in any order, from any
 //! number of readers, whether written at once or appended piece by piece.
+#![allow(clippy::unwrap_used)]
 
 use kymo_graph::store::{FeatureFacts, FeatureKind, FeatureWindow, Plan, Writer};
 use kymo_graph::{Delta, Edge, FeatureChange, Ids, Snapshot, StepData, StepEdges, Store};
 use proptest::prelude::*;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 const VERTICES: usize = 9;
@@ -17,6 +19,10 @@ struct Whole {
     targets: Vec<(u32, f32)>,
     labels: Vec<(u32, u32)>,
 }
+
+/// What a random step does: edges toggled, or replaced altogether; feature cells set; vertices listed.
+type Change =
+    (Result<Vec<(u32, u32, f32)>, Vec<(u32, u32, f32)>>, Vec<(usize, usize, i8)>, BTreeMap<u32, u32>);
 
 /// Steps that change a little, or entirely, or not at all, or become empty.
 fn sequences() -> impl Strategy<Value = Vec<Whole>> {
@@ -32,12 +38,8 @@ fn sequences() -> impl Strategy<Value = Vec<Whole>> {
     let features = prop::collection::vec((0..VERTICES, 0..WIDTH, -2i8..3), 0..5);
     let listed = prop::collection::btree_map(0..VERTICES as u32, 0u32..3, 0..4);
     prop::collection::vec((change, features, listed), 1..25).prop_map(|steps| {
-        let (mut edges, mut rows) = (std::collections::BTreeMap::new(), vec![0.5; VERTICES * WIDTH]);
-        let whole = |(change, features, listed): (
-            Result<Vec<_>, Vec<_>>,
-            Vec<(usize, usize, i8)>,
-            std::collections::BTreeMap<u32, u32>,
-        )| {
+        let (mut edges, mut rows) = (BTreeMap::new(), vec![0.5; VERTICES * WIDTH]);
+        let whole = |(change, features, listed): Change| {
             let toggled = change.unwrap_or_else(|all| {
                 edges.clear();
                 all

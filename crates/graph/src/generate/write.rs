@@ -119,7 +119,7 @@ fn fill(
     mut provenance: Value,
     progress: &Progress,
 ) -> Result<Store> {
-    progress.expect(steps.steps as u64);
+    progress.announce(steps.steps as u64);
     let mut features = Some(features).filter(|features| *features != FeatureChange::Same);
     for step in steps.by_ref() {
         let mut step = step?;

@@ -14,7 +14,7 @@ use crate::load::{self, Hints, IdKind, Intake, Nature, Source};
 use crate::progress::Progress;
 use crate::store::{FeatureKind, Plan, Store, Writer};
 use crate::time::TimeUnit;
-use vertices::Arranged;
+use vertices::{Arranged, Side};
 
 /// What to read and what to make of it. What is `None` is decided by the input.
 #[derive(Clone, Debug)]
@@ -127,14 +127,13 @@ pub fn ingest(
     // The rest is for the snapshots and the part being written.
     let mut intake = Intake::new(writer.scratch(), settings.memory / 10 * 7, progress);
     let format = read(inputs, settings, &mut intake, progress)?;
-    let mut arranged = Arranged::new(&mut intake, settings)?;
+    let mut side = Side::default();
     if let Some(path) = &settings.labels {
-        let labels = read_labels(&mut Source::open(path, progress)?, &mut intake)?;
-        arranged.splits = labels.splits;
+        side.splits = read_labels(&mut Source::open(path, progress)?, &mut intake)?.splits;
     }
     if let Features::File(path) = &settings.features {
         let mut source = Source::open(path, progress)?;
-        arranged.table = Some(read_features(&mut source, settings.feature_layout, &mut intake)?);
+        side.table = Some(read_features(&mut source, settings.feature_layout, &mut intake)?);
     }
     let name = inputs.first().map(|path| path.display().to_string()).unwrap_or_default();
     let (cut, life, weight) =
@@ -143,7 +142,7 @@ pub fn ingest(
     let cutter = cutter(&name, cut, &intake, &mut notes)?;
     let (unit, bipartite, self_loops) = (intake.unit, intake.bipartite, intake.self_loops);
     let (ids, left, ranks) = std::mem::take(&mut intake.ids).rank();
-    arranged.rank(&intake, &ranks, settings)?;
+    let mut arranged = Arranged::new(&mut intake, side, &ranks, settings)?;
     if arranged.features.kind == FeatureKind::Degrees && settings.features == Features::Auto {
         notes.push("features: in- and out-degrees of each step (choose others with --features)".into());
     }

@@ -45,7 +45,7 @@ pub fn write(
     let mut pieces = Pieces::new(writer.scratch());
     let Intake { log, annotations, .. } = intake;
     let carry = Carry::new(life, folder.rule);
-    progress.expect(cutter.steps() as u64);
+    progress.announce(cutter.steps() as u64);
     let mut maker = Maker { writer, cutter, folder, carry, arranged, annotations, progress, next: 0 };
     let mut sorted = log.sorted(memory / 8)?;
     let (mut batch, mut waiting, mut rank) = (Vec::new(), 0, 0);

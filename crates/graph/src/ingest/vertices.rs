@@ -12,6 +12,15 @@ use crate::snapshot::{Step, Vertex};
 use crate::step::{FeatureChange, StepData};
 use crate::store::{FeatureFacts, FeatureKind, Fixed, SparseFeatures};
 
+/// What was read from files beside the graph, by the numbers vertices had while reading.
+#[derive(Default)]
+pub struct Side {
+    /// The published split.
+    pub splits: Vec<(Vertex, Split)>,
+    /// Features.
+    pub table: Option<FeatureTable>,
+}
+
 /// Everything about vertices, ready to be handed out step by step.
 pub struct Arranged {
     /// What kind of features there are.
@@ -20,10 +29,6 @@ pub struct Arranged {
     pub classes: Vec<String>,
     /// What holds for all steps.
     pub fixed: Fixed,
-    /// The split as read, by the numbers vertices had while reading.
-    pub splits: Vec<(Vertex, Split)>,
-    /// Features from a file, as read.
-    pub table: Option<FeatureTable>,
     ranks: Vec<Vertex>,
     first: Option<Vec<f32>>,
     signal: Signal,
@@ -32,59 +37,52 @@ pub struct Arranged {
 }
 
 impl Arranged {
-    /// Looks at what was read and refuses what cannot be had.
-    pub fn new(intake: &mut Intake, settings: &Settings) -> Result<Arranged> {
+    /// Puts what was read into the final order of the vertices, and refuses what cannot be had.
+    pub fn new(intake: &mut Intake, side: Side, ranks: &[Vertex], settings: &Settings) -> Result<Arranged> {
         if settings.features == Features::Events && intake.annotations.features() == 0 {
             return Err(Error::settings("--features events", "the events of this input carry no features"));
         }
-        Ok(Arranged {
+        let mut arranged = Arranged {
             features: FeatureFacts::default(),
             classes: Vec::new(),
             fixed: Fixed::default(),
-            splits: Vec::new(),
-            table: None,
-            ranks: Vec::new(),
+            ranks: ranks.to_vec(),
             first: None,
-            signal: std::mem::take(&mut intake.signal),
+            signal: Signal::default(),
             targets: std::mem::take(&mut intake.targets),
             highest_label: None,
-        })
-    }
-
-    /// Puts everything into the final order.
-    pub fn rank(&mut self, intake: &Intake, ranks: &[Vertex], settings: &Settings) -> Result<()> {
-        self.ranks = ranks.to_vec();
-        let (kind, width) = match (&settings.features, self.table.take()) {
+        };
+        let (kind, width) = match (&settings.features, side.table) {
             (_, Some(FeatureTable::Dense { width, vertices, values })) => {
-                self.first = Some(self.ordered(width, vertices.iter().copied(), &values));
+                arranged.first = Some(arranged.ordered(width, vertices.iter().copied(), &values));
                 (FeatureKind::Dense, width)
             }
             (_, Some(FeatureTable::Sparse { width, vertices, starts, indices, values })) => {
-                self.fixed.sparse = Some(self.sparse(width, &vertices, &starts, &indices, &values));
+                arranged.fixed.sparse = Some(arranged.sparse(width, &vertices, &starts, &indices, &values));
                 (FeatureKind::Sparse, width)
             }
             (Features::None, None) => (FeatureKind::None, 0),
             (Features::Events, None) => (FeatureKind::Dense, intake.annotations.features()),
-            (Features::Auto, None) if self.signal.width > 0 => (FeatureKind::Dense, self.signal.width),
+            (Features::Auto, None) if intake.signal.width > 0 => {
+                arranged.signal = std::mem::take(&mut intake.signal);
+                (FeatureKind::Dense, arranged.signal.width)
+            }
             _ => (FeatureKind::Degrees, 2),
         };
-        if kind != FeatureKind::Dense || self.first.is_some() || settings.features == Features::Events {
-            self.signal = Signal::default();
-        }
         let segments = if kind == FeatureKind::Dense { settings.segments.min(width.max(1)) } else { 0 };
-        self.features = FeatureFacts { kind, width: width as u64, segments: segments as u64 };
-        self.arrange_classes(intake);
-        if !self.splits.is_empty() {
-            self.fixed.splits = vec![0; ranks.len()];
-            for &(vertex, split) in &self.splits {
-                self.fixed.splits[ranks[vertex as usize] as usize] = match split {
+        arranged.features = FeatureFacts { kind, width: width as u64, segments: segments as u64 };
+        arranged.arrange_classes(intake);
+        if !side.splits.is_empty() {
+            arranged.fixed.splits = vec![0; ranks.len()];
+            for (vertex, split) in side.splits {
+                arranged.fixed.splits[ranks[vertex as usize] as usize] = match split {
                     Split::Train => 1,
                     Split::Validation => 2,
                     Split::Test => 3,
                 };
             }
         }
-        Ok(())
+        Ok(arranged)
     }
 
     /// Rows of some vertices as rows of all, in the final order; vertices without a row have zeros.

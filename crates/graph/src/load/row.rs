@@ -259,7 +259,7 @@ impl<'a> Row<'a, '_> {
 
     /// Fails unless the row has as many fields as `columns`, or at least so many.
     #[inline]
-    pub fn expect<S: AsRef<str>>(&self, columns: &[S], exact: bool) -> Result<()> {
+    pub fn has_columns<S: AsRef<str>>(&self, columns: &[S], exact: bool) -> Result<()> {
         if self.len() == columns.len() || !exact && self.len() > columns.len() {
             return Ok(());
         }

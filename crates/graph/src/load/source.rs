@@ -41,7 +41,7 @@ impl Source {
             let problem = "is a folder; name the files in it";
             return Err(Error::input(Place::file(path.display().to_string()), problem));
         }
-        progress.expect(facts.len());
+        progress.announce(facts.len());
         Self::new(path.display().to_string(), Box::new(file), progress)
     }
 

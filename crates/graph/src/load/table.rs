@@ -140,7 +140,7 @@ impl Layout {
     /// Reads one row. This is the loop that decides how fast most inputs are read: what few tables have is elsewhere.
     #[inline(always)]
     fn take(&mut self, row: &Row<'_, '_>, intake: &mut Intake) -> Result<()> {
-        row.expect(&self.columns, self.exact)?;
+        row.has_columns(&self.columns, self.exact)?;
         let (source, target) = (intake.source(row, self.source)?, intake.target(row, self.target)?);
         let time = match (self.when, self.unit) {
             (When::Time(index), Some(unit)) => row.time(index, "time", unit)?,

@@ -157,7 +157,7 @@ impl Spread {
 /// Describes a store in one walk over its steps, which are the work that `progress` hears of.
 pub fn stats(store: &Store, progress: &Progress) -> Result<Stats> {
     let manifest = store.manifest();
-    progress.expect(manifest.steps);
+    progress.announce(manifest.steps);
     let mut tracker = Tracker::new(store);
     let mut labels = LabelStats {
         classes: manifest

@@ -201,7 +201,7 @@ fn jodie_features_are_read_when_they_are_wanted() {
             .read(&mut Source::from_bytes("f", text.into()).unwrap(), &Hints::default(), &mut intake)
             .unwrap();
         let (mut last, mut events) = (Vec::new(), intake.log.sorted(1 << 20).unwrap());
-        while let Some(event) = events.next().unwrap() {
+        while let Some(event) = events.take().unwrap() {
             intake.annotations.read(event.annotation().unwrap(), &mut last).unwrap();
         }
         (intake.annotations.features(), last)

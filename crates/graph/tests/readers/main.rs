@@ -25,7 +25,7 @@ fn edges(intake: Intake) -> Vec<(String, String, f64, f32)> {
     let names = |vertex, order: &[u32], ids: &kymo_graph::Ids| ids.name(order[vertex as usize]);
     let (ids, _, ranks) = intake.ids.rank();
     let mut all = Vec::new();
-    while let Some(event) = sorted.next().unwrap() {
+    while let Some(event) = sorted.take().unwrap() {
         let weight = if event.is_removal() { f32::NAN } else { event.weight };
         let (source, target) = (names(event.source, &ranks, &ids), names(event.target, &ranks, &ids));
         all.push((source, target, event.time, weight));
