@@ -13,7 +13,7 @@ use kymo_graph::time::TimeUnit;
 use kymo_graph::{Error, Progress, Result, Store};
 use serde::Serialize;
 
-use super::numbers::{bytes, count};
+use super::numbers::{bytes, exact};
 use super::watch::Watch;
 
 /// Read files into a store of snapshots
@@ -298,10 +298,10 @@ impl Written {
                 out,
                 "{}: {} vertices, {} steps, {} edges over all steps, from {} events{from}; {} on disk, {:.2} s",
                 self.store,
-                count(self.vertices as f64),
+                exact(self.vertices),
                 self.steps,
-                count(self.edges as f64),
-                count(self.events as f64),
+                exact(self.edges),
+                exact(self.events),
                 bytes(self.bytes),
                 self.seconds,
             )?;

@@ -24,6 +24,9 @@ use kymo_graph::{Error, Result};
 pub struct Command {
     #[command(subcommand)]
     verb: Verb,
+    /// Threads to use; the results are the same for any number [default: one for each core]
+    #[arg(long, global = true, value_name = "N")]
+    threads: Option<usize>,
 }
 
 #[derive(Subcommand, Debug)]
@@ -37,7 +40,16 @@ enum Verb {
 impl Command {
     /// Does what was asked.
     pub fn run(&self) -> Result<()> {
-        let out = &mut std::io::stdout().lock();
+        let Some(threads) = self.threads else { return self.run_verb() };
+        if threads == 0 {
+            return Err(Error::settings("--threads", "found 0, expected at least 1"));
+        }
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+        pool.map_err(|error| Error::settings("--threads", error.to_string()))?.install(|| self.run_verb())
+    }
+
+    fn run_verb(&self) -> Result<()> {
+        let out = &mut std::io::stdout();
         let done = match &self.verb {
             Verb::Ingest(args) => ingest::run(args, out),
             Verb::Inspect(args) => inspect::run(args, out),

@@ -15,9 +15,19 @@ pub fn percent(value: f64) -> String {
     format!("{:.1} %", 100.0 * value)
 }
 
-/// A number with its noun: `1 step`, `12.3 k steps`.
+/// A whole number, exact: `1,417,485`.
+pub fn exact(value: u64) -> String {
+    let digits = value.to_string();
+    let comma = |(index, digit): (usize, char)| {
+        let before = index > 0 && (digits.len() - index).is_multiple_of(3);
+        before.then_some(',').into_iter().chain([digit])
+    };
+    digits.chars().enumerate().flat_map(comma).collect()
+}
+
+/// A number with its noun: `1 step`, `12,345 steps`.
 pub fn plural(value: u64, [one, many]: [&str; 2]) -> String {
-    format!("{} {}", count(value as f64), if value == 1 { one } else { many })
+    format!("{} {}", exact(value), if value == 1 { one } else { many })
 }
 
 /// The value in the first unit in which it is below `base`, with a decimal unless it is whole there.
@@ -74,6 +84,6 @@ mod tests {
         assert_eq!(percent(0.1234), "12.3 %");
         assert_eq!(plural(1, ["step", "steps"]), "1 step");
         assert_eq!(plural(0, ["step", "steps"]), "0 steps");
-        assert_eq!(plural(12_345, ["edge", "edges"]), "12.3 k edges");
+        assert_eq!(plural(12_345, ["edge", "edges"]), "12,345 edges");
     }
 }

@@ -211,3 +211,12 @@ fn the_documents_know_every_registry_entry() {
         assert!(text.contains(&format!("`{entry}`")), "README.md does not name {entry}");
     }
 }
+
+/// Every reader is fuzzed by a target of its own name.
+#[test]
+fn every_format_has_a_fuzz_target() {
+    let manifest = read(&root().join("fuzz/Cargo.toml"));
+    for format in kymo::graph::load::ALL {
+        assert!(manifest.contains(&format!("name = \"{}\"", format.name())), "{}", format.name());
+    }
+}

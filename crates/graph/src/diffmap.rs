@@ -30,8 +30,10 @@ impl Diffmap {
 
     /// The map of a known delta, over `vertices` vertices.
     pub fn of(delta: Delta, vertices: usize) -> Diffmap {
-        let ((inward, in_degree), (outward, out_degree)) =
-            rayon::join(|| touched(&delta, vertices, Edge::target), || touched(&delta, vertices, Edge::source));
+        let ((inward, in_degree), (outward, out_degree)) = rayon::join(
+            || touched(&delta, vertices, Edge::target),
+            || touched(&delta, vertices, Edge::source),
+        );
         Diffmap { delta, inward, outward, in_degree, out_degree }
     }
 }

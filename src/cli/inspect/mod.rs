@@ -3,10 +3,13 @@
 mod report;
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use kymo_graph::stats::stats;
-use kymo_graph::{Error, Progress, Result, Store};
+use kymo_graph::{Progress, Result, Store};
+
+use super::watch::Watch;
+use super::{cannot_print, print_json};
 
 /// Describe a store: its size, how it changes from step to step, and what there is to learn from it.
 ///
@@ -26,22 +29,21 @@ pub struct Inspect {
 }
 
 /// Describes the store on `out`.
-pub fn run(args: &Inspect, out: &mut dyn Write) -> Result<(), Error> {
+pub fn run(args: &Inspect, out: &mut dyn Write) -> Result<()> {
     let store = Store::open(&args.store)?;
-    let stats = stats(&store, &Progress::silent())?;
-    let mut text = if args.json {
-        let json = serde_json::to_string_pretty(&stats);
-        json.map_err(|error| Error::settings("--json", format!("cannot describe the store: {error}")))? + "\n"
-    } else {
-        let name = args.store.file_name().unwrap_or(args.store.as_os_str());
-        report::report(&name.to_string_lossy(), &stats)
-    };
+    let progress = Progress::default();
+    let watch = Watch::begin(&progress, "looking");
+    let stats = stats(&store, &progress)?;
+    drop(watch);
+    if args.json {
+        return print_json(out, &stats);
+    }
+    let name = args.store.file_name().unwrap_or(args.store.as_os_str());
+    let mut text = report::report(&name.to_string_lossy(), &stats);
     if args.steps {
         text.push_str(&report::table(&stats.per_step));
     }
-    out.write_all(text.as_bytes())
-        .and_then(|()| out.flush())
-        .map_err(Error::resource("cannot write", Path::new("standard output")))
+    out.write_all(text.as_bytes()).map_err(cannot_print)
 }
 
 #[cfg(test)]
@@ -51,6 +53,7 @@ mod tests {
     use kymo_graph::store::{FeatureFacts, FeatureKind, Fixed, Plan, Writer};
     use kymo_graph::time::TimeUnit;
     use kymo_graph::{Edge, Ids, Snapshot, StepData, StepEdges};
+    use std::path::Path;
 
     fn print(store: &Path, json: bool, steps: bool) -> String {
         let mut out = Vec::new();
@@ -82,13 +85,13 @@ mod tests {
         generated(&path, 100);
         let text = print(&path, false, false);
         let facts = [
-            "small: 500 vertices, 100 steps, 500.0 k edges",
+            "small: 500 vertices, 100 steps, 500,000 edges",
             "0 to 100",
             "directed, unweighted",
             "as full snapshots",
             "times smaller",
             "dense, 32 columns in 4 segments",
-            "49.0 k values at 98 steps",
+            "49,000 values at 98 steps",
             "12 classes",
             "class 7 (42)",
             "and 4 more",
@@ -112,7 +115,7 @@ mod tests {
         let path = folder.path().join("single");
         generated(&path, 1);
         let text = print(&path, false, false);
-        assert!(text.contains("1 step, 5.0 k edges"), "{text}");
+        assert!(text.contains("1 step, 5,000 edges"), "{text}");
         for misleading in ["└", "overlap", "mean", "times smaller", "█"] {
             assert!(!text.contains(misleading), "{misleading} is in\n{text}");
         }

@@ -4,7 +4,7 @@ use kymo_graph::stats::{ClassStats, Sizes, Spread, Stats, StepStats};
 use kymo_graph::store::FeatureKind;
 use kymo_graph::time::{TimeUnit, civil};
 
-use crate::cli::numbers::{bytes, count, percent, plural};
+use crate::cli::numbers::{bytes, count, exact, percent, plural};
 use crate::cli::plot::{chart, sparkline};
 
 /// Characters a plot may be wide.
@@ -36,11 +36,11 @@ pub fn report(name: &str, stats: &Stats) -> String {
     if let Some(left) = stats.left {
         let right = stats.vertices.saturating_sub(left);
         let left = plural(left, VERTICES);
-        fact("bipartite", format!("{left} on the left, {} on the right", count(right as f64)));
+        fact("bipartite", format!("{left} on the left, {} on the right", exact(right)));
     }
     fact("events", events(stats));
     if stats.steps > 1 {
-        fact("distinct edges", count(stats.distinct_edges as f64));
+        fact("distinct edges", exact(stats.distinct_edges));
     }
     fact("edges, bytes", sizes(stats.structure, stats.steps, "as full snapshots"));
     features(stats, &mut fact);
@@ -66,7 +66,7 @@ fn events(stats: &Stats) -> String {
     let rows = plural(stats.events, ["input row", "input rows"]);
     match stats.self_loops {
         0 => rows,
-        loops => format!("{rows}, {} of them from a vertex to itself", count(loops as f64)),
+        loops => format!("{rows}, {} of them from a vertex to itself", exact(loops)),
     }
 }
 
@@ -103,7 +103,7 @@ fn labels(stats: &Stats, fact: &mut impl FnMut(&str, String)) {
         fact("labels by step", format!("{} at {steps}", plural(labels.per_step, ["label", "labels"])));
     }
     let size = |class: &ClassStats| if labels.fixed > 0 { class.fixed } else { class.per_step };
-    let named = |class: &ClassStats| format!("{} ({})", class.name, count(size(class) as f64));
+    let named = |class: &ClassStats| format!("{} ({})", class.name, exact(size(class)));
     let rest = labels.classes.len().saturating_sub(CLASSES);
     for (row, classes) in labels.classes.chunks(CLASSES / 2).take(2).enumerate() {
         let title = plural(labels.classes.len() as u64, ["class", "classes"]);
@@ -112,8 +112,7 @@ fn labels(stats: &Stats, fact: &mut impl FnMut(&str, String)) {
         fact(if row == 0 { &title } else { "" }, names.join(", ") + &more);
     }
     if let Some(split) = stats.splits {
-        let [train, validation, test] =
-            [split.train, split.validation, split.test].map(|vertices| count(vertices as f64));
+        let [train, validation, test] = [split.train, split.validation, split.test].map(exact);
         fact("split", format!("{train} train, {validation} validation, {test} test vertices"));
     }
 }

@@ -211,6 +211,11 @@ impl Intake {
 
     /// A label, and features if they are wanted, of the edge added last.
     pub fn annotate(&mut self, label: f32, features: &[f32]) -> Result<()> {
+        let width = self.annotations.features();
+        if !self.annotations.is_empty() && features.len() != width {
+            let problem = format!("events with {} features follow events with {width}", features.len());
+            return Err(Error::settings("input", format!("{problem}; read them into separate stores")));
+        }
         let row = self.annotations.push(label, features)?;
         if let Some(event) = self.log.last_mut() {
             let annotated = row.and_then(|row| event.annotated(row));
@@ -287,7 +292,7 @@ impl Annotations {
         }
         let row = u32::try_from(self.rows).ok();
         self.tail.push(label);
-        self.tail.extend((0..self.width - 1).map(|i| features.get(i).copied().unwrap_or(0.0)));
+        self.tail.extend_from_slice(features);
         self.rows += 1;
         if self.tail.len() * 4 > self.memory {
             let mut write = || {

@@ -1,7 +1,8 @@
-//! KONECT's and Network Repository's edge lists: `%` lines first, then `source target [weight [time]]`.
+//! KONECT's and Network Repository's edge lists: `%` lines first, then `source target [weight] [time]`.
 //!
-//! The number of columns decides: with four the last is the time; with two or three there are no times, and the third
-//! is a weight, never a time. That is KONECT's own rule.
+//! The number of columns decides. With four the last is the time, with two there are no times. A third column of three
+//! is a weight by KONECT's rule, but other archives put a time there: it is one where it is too large for a weight, or
+//! where the user names its unit or the columns. A first line `% bip` says that sources and targets are separate sets.
 
 use super::row::{Row, Separator};
 use super::table::{First, Layout, no_more, read};
@@ -12,7 +13,7 @@ pub struct Konect;
 
 const COLUMNS: &[&str] = &["source", "target", "weight", "time"];
 
-/// Third columns with larger numbers are times, so the file has another order of columns.
+/// Third columns with larger numbers are times.
 const LARGEST_WEIGHT: f64 = 1e8;
 
 /// How a Matrix Market file begins. It looks the same, but its first row is the size of the matrix.
@@ -24,7 +25,7 @@ impl Format for Konect {
     }
 
     fn about(&self) -> &'static str {
-        "KONECT and Network Repository: % lines, then source target [weight [time]]"
+        "KONECT and Network Repository: % lines, then source target [weight] [time]"
     }
 
     fn example(&self) -> &'static str {
@@ -57,11 +58,22 @@ impl Format for Konect {
                            (the size of the matrix) and read it with --format static";
             return Err(Error::input(Place::line(source.name(), 1), problem));
         }
+        intake.bipartite |=
+            Head::new(source.head()).lines.first().is_some_and(|line| line.starts_with("% bip"));
         let first = |row: &Row<'_, '_>, _: &Intake| {
+            if let Some(columns) = &hints.columns {
+                return Layout::named(columns).map(First::Row).map_err(|problem| row.problem(problem));
+            }
+            let timed = row.number(2, "weight or time").is_ok_and(|third| third.abs() >= LARGEST_WEIGHT);
+            if row.len() == 3 && (timed || hints.time_unit.is_some()) {
+                return Layout::named(&["source", "target", "time"])
+                    .map(First::Row)
+                    .map_err(|problem| row.problem(problem));
+            }
             let Some(columns) = COLUMNS.get(..row.len()).filter(|columns| columns.len() >= 2) else {
                 let found = row.len();
                 let problem =
-                    format!("found {found} field(s), expected 2 to 4: source target [weight [time]]");
+                    format!("found {found} field(s), expected 2 to 4: source target [weight] [time]");
                 return Err(row.problem(problem));
             };
             Layout::named(columns).map(First::Row).map_err(|problem| row.problem(problem))

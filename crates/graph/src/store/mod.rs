@@ -130,8 +130,7 @@ impl Store {
             Some(part) => part,
             None => {
                 let entry = &self.manifest.parts[index];
-                let part =
-                    Part::open(&self.path, &entry.file, entry.steps, self.split.width, self.split.segment)?;
+                let part = Part::open(&self.path, entry, self.manifest.vertices, self.split)?;
                 self.parts[index].get_or_init(|| part)
             }
         };

@@ -7,7 +7,9 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::path::Path;
 
+use super::additive::Split;
 use super::arrays::{Array, Arrays, Element, FileEntry, write};
+use super::manifest::PartEntry;
 use crate::delta::{Delta, Reweighted};
 use crate::error::Result;
 use crate::snapshot::{Edge, Snapshot, Vertex};
@@ -233,21 +235,15 @@ impl<'a> Records<'a> {
 }
 
 impl Part {
-    /// Opens and checks a part of `steps` steps.
-    pub fn open(
-        folder: &Path,
-        file: &FileEntry,
-        steps: u64,
-        width: usize,
-        segment_width: usize,
-    ) -> Result<Part> {
-        let arrays = Arrays::open(folder, file)?;
-        let part = Part { arrays, steps: steps as usize, segment_width };
-        part.check(width)?;
+    /// Opens and checks a part of a store that has `vertices` vertices and splits features so.
+    pub fn open(folder: &Path, entry: &PartEntry, vertices: u64, split: Split) -> Result<Part> {
+        let arrays = Arrays::open(folder, &entry.file)?;
+        let part = Part { arrays, steps: entry.steps as usize, segment_width: split.segment };
+        part.check(vertices, split.width)?;
         Ok(part)
     }
 
-    fn check(&self, width: usize) -> Result<()> {
+    fn check(&self, known: u64, width: usize) -> Result<()> {
         let steps = self.steps;
         let length = |name: &str, found: usize, expected: usize| {
             let problem = || self.arrays.damaged(format!("{name} has {found} entries, expected {expected}"));
@@ -258,6 +254,11 @@ impl Part {
         length("step.events", self.arrays.all::<u64>("step.events")?.len(), steps)?;
         let vertices = self.arrays.all::<u64>("step.vertices")?;
         length("step.vertices", vertices.len(), steps)?;
+        if vertices.iter().any(|&count| count > known) {
+            return Err(self
+                .arrays
+                .damaged(format!("step.vertices counts more than the {known} of the store")));
+        }
         for (name, at) in [("added", "added.at"), ("removed", "removed.at"), ("reweighted", "reweighted.at")]
         {
             let edges = self.arrays.all::<Edge>(name)?;
