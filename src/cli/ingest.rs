@@ -88,7 +88,8 @@ pub struct Ingest {
     /// A table with a column for each vertex and a row for each step: features, and values to predict
     #[arg(long, value_name = "FILE", help_heading = "Vertices")]
     signal: Option<PathBuf>,
-    /// Classes of vertices: vertex, class and possibly train, val or test
+    /// Classes of vertices: vertex, class and possibly train, val or test; with a header that names a step or time column,
+    /// classes of that step
     #[arg(long, value_name = "FILE", help_heading = "Vertices")]
     labels: Option<PathBuf>,
 

@@ -236,6 +236,27 @@ fn events_with_labels_and_features_become_those_of_vertices() {
 }
 
 #[test]
+fn labels_may_change_from_step_to_step() {
+    let bench = Bench::new();
+    bench.file("events.txt", "7 8 0\n8 9 10\n9 7 25\n");
+    bench.file("labels.csv", "time,node,label\n0,7,good\n4,7,bad\n12,9,good\n25,5,bad\n");
+    bench.json("ingest events.txt --window 10 --labels labels.csv -o s");
+    let store = Store::open(&bench.path("s")).unwrap();
+    assert_eq!(store.manifest().labels.classes, ["bad", "good"]);
+    assert!(!store.manifest().labels.fixed && store.manifest().labels.per_step);
+    let labels = |t| store.labels(t).unwrap();
+    assert_eq!(
+        labels(0),
+        (&[1][..], &[0][..]),
+        "vertices 5, 7, 8, 9 are 0 to 3; the last label of a step counts"
+    );
+    assert_eq!((labels(1), labels(2)), ((&[3][..], &[1][..]), (&[0][..], &[0][..])));
+    bench.file("late.csv", "time,node,label\n99,7,good\n");
+    let answer = bench.kymo("ingest events.txt --window 10 --labels late.csv -o late");
+    assert!(answer.code == 2 && answer.err.contains("found a label at time 99"), "{}", answer.err);
+}
+
+#[test]
 fn from_static_keeps_what_belongs_to_vertices() {
     let bench = Bench::new();
     let edges: String =

@@ -137,6 +137,12 @@ impl Cutter {
         step.min(self.steps - 1)
     }
 
+    /// The step that holds a time; `None` outside all steps, and where steps go by rank.
+    pub fn step_at(&self, time: f64) -> Option<Step> {
+        let (begin, end) = (self.bounds(0)?[0], self.bounds(self.steps - 1)?[1]);
+        (begin..=end).contains(&time).then(|| self.step(time, 0))
+    }
+
     /// When a step begins and ends; `None` where only its events tell.
     pub fn bounds(&self, step: Step) -> Option<[f64; 2]> {
         match self.kind {

@@ -129,7 +129,7 @@ pub fn ingest(
     let format = read(inputs, settings, &mut intake, progress)?;
     let mut side = Side::default();
     if let Some(path) = &settings.labels {
-        side.splits = read_labels(&mut Source::open(path, progress)?, &mut intake)?.splits;
+        side.labels = read_labels(&mut Source::open(path, progress)?, &mut intake)?;
     }
     if let Features::File(path) = &settings.features {
         let mut source = Source::open(path, progress)?;

@@ -3,6 +3,8 @@
 //! Steps are gathered in batches and folded by all cores; what depends on the step before is then done in order. A step
 //! that is larger than its share of the memory is sorted in pieces on disk.
 
+use std::collections::BTreeMap;
+
 use rayon::prelude::*;
 
 use super::vertices::Arranged;
@@ -12,7 +14,7 @@ use crate::event::Event;
 use crate::load::Intake;
 use crate::load::intake::Annotations;
 use crate::progress::Progress;
-use crate::snapshot::Step;
+use crate::snapshot::{Step, Vertex};
 use crate::step::{StepData, StepEdges};
 use crate::store::Writer;
 
@@ -46,7 +48,8 @@ pub fn write(
     let Intake { log, annotations, .. } = intake;
     let carry = Carry::new(life, folder.rule);
     progress.announce(cutter.steps() as u64);
-    let mut maker = Maker { writer, cutter, folder, carry, arranged, annotations, progress, next: 0 };
+    let labels = arranged.timed_labels(cutter)?;
+    let mut maker = Maker { labels, writer, cutter, folder, carry, arranged, annotations, progress, next: 0 };
     let mut sorted = log.sorted(memory / 8)?;
     let (mut batch, mut waiting, mut rank) = (Vec::new(), 0, 0);
     let mut own = Gathered::default();
@@ -94,6 +97,7 @@ struct Maker<'a> {
     arranged: &'a mut Arranged,
     annotations: Annotations,
     progress: &'a Progress,
+    labels: BTreeMap<Step, BTreeMap<Vertex, u32>>,
     next: Step,
 }
 
@@ -110,6 +114,9 @@ impl Maker<'_> {
             let edges = StepEdges::All(self.carry.step(own.folded.unwrap_or_default())?);
             let mut data = StepData { begin, end, events: own.count, edges, ..StepData::default() };
             self.arranged.complete(self.next, &own.events, &mut self.annotations, &mut data)?;
+            if let Some(labels) = self.labels.remove(&self.next) {
+                data.labels = labels.into_iter().collect();
+            }
             self.writer.push(data)?;
             self.next += 1;
             self.progress.add_step();

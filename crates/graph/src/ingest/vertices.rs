@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::{Features, Settings};
+use crate::cut::Cutter;
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::load::Intake;
 use crate::load::intake::{Annotations, Signal};
-use crate::load::side::{FeatureTable, Split};
+use crate::load::side::{FeatureTable, Labels, Split};
 use crate::snapshot::{Step, Vertex};
 use crate::step::{FeatureChange, StepData};
 use crate::store::{FeatureFacts, FeatureKind, Fixed, SparseFeatures};
@@ -15,8 +16,8 @@ use crate::store::{FeatureFacts, FeatureKind, Fixed, SparseFeatures};
 /// What was read from files beside the graph, by the numbers vertices had while reading.
 #[derive(Default)]
 pub struct Side {
-    /// The published split.
-    pub splits: Vec<(Vertex, Split)>,
+    /// Classes and the published split.
+    pub labels: Labels,
     /// Features.
     pub table: Option<FeatureTable>,
 }
@@ -33,6 +34,7 @@ pub struct Arranged {
     first: Option<Vec<f32>>,
     signal: Signal,
     targets: Signal,
+    timed: Vec<(f64, Vertex, u32)>,
     highest_label: Option<u32>,
 }
 
@@ -50,6 +52,7 @@ impl Arranged {
             first: None,
             signal: Signal::default(),
             targets: std::mem::take(&mut intake.targets),
+            timed: Vec::new(),
             highest_label: None,
         };
         let (kind, width) = match (&settings.features, side.table) {
@@ -71,10 +74,15 @@ impl Arranged {
         };
         let segments = if kind == FeatureKind::Dense { settings.segments.min(width.max(1)) } else { 0 };
         arranged.features = FeatureFacts { kind, width: width as u64, segments: segments as u64 };
-        arranged.arrange_classes(intake);
-        if !side.splits.is_empty() {
+        let numbers = arranged.arrange_classes(intake);
+        for (time, vertex, class) in side.labels.timed {
+            let class = numbers[class as usize] as u32;
+            arranged.timed.push((time, ranks[vertex as usize], class));
+        }
+        arranged.timed.sort_by(|a, b| a.0.total_cmp(&b.0));
+        if !side.labels.splits.is_empty() {
             arranged.fixed.splits = vec![0; ranks.len()];
-            for (vertex, split) in side.splits {
+            for (vertex, split) in side.labels.splits {
                 arranged.fixed.splits[ranks[vertex as usize] as usize] = match split {
                     Split::Train => 1,
                     Split::Validation => 2,
@@ -123,8 +131,9 @@ impl Arranged {
         }
     }
 
-    /// Classes get numbers in the order of their names, as numbers where all of them are numbers.
-    fn arrange_classes(&mut self, intake: &Intake) {
+    /// Classes get numbers in the order of their names, as numbers where all of them are numbers; says which number each
+    /// class of the intake got.
+    fn arrange_classes(&mut self, intake: &Intake) -> Vec<i32> {
         let names = &intake.classes.list;
         let mut order: Vec<usize> = (0..names.len()).collect();
         let numeric: Option<Vec<i64>> = names.iter().map(|name| name.parse().ok()).collect();
@@ -137,12 +146,13 @@ impl Arranged {
             number[old] = new as i32;
         }
         self.classes = order.iter().map(|&class| names[class].clone()).collect();
-        if !self.classes.is_empty() {
+        if !intake.classes.of.is_empty() {
             self.fixed.classes = vec![-1; self.ranks.len()];
             for (&vertex, &class) in &intake.classes.of {
                 self.fixed.classes[self.ranks[vertex as usize] as usize] = number[class as usize];
             }
         }
+        number
     }
 
     /// Completes a step with what is known about its vertices.
@@ -173,6 +183,19 @@ impl Arranged {
             self.annotate(events, annotations, data)?;
         }
         Ok(())
+    }
+
+    /// Classes that were listed with a time, of which the last one in a step counts.
+    pub fn timed_labels(&mut self, cutter: &Cutter) -> Result<BTreeMap<Step, BTreeMap<Vertex, u32>>> {
+        let mut by_step: BTreeMap<Step, BTreeMap<Vertex, u32>> = BTreeMap::new();
+        for (time, vertex, class) in std::mem::take(&mut self.timed) {
+            let step = cutter.step_at(time).ok_or_else(|| {
+                let problem = "they can be cut by time, but not by a number of events, and must lie within the time of the graph";
+                Error::settings("--labels", format!("found a label at time {time}; {problem}"))
+            })?;
+            by_step.entry(step).or_default().insert(vertex, class);
+        }
+        Ok(by_step)
     }
 
     /// Labels and features that events carry: of a source the label of its last event, of every vertex the mean features

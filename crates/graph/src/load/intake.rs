@@ -243,17 +243,20 @@ pub struct Classes {
 }
 
 impl Classes {
+    /// The number of a class, given now if it is new.
+    pub fn number(&mut self, class: &[u8]) -> u32 {
+        if let Some(&number) = self.names.get(class) {
+            return number;
+        }
+        let number = self.list.len() as u32;
+        self.names.insert(class.into(), number);
+        self.list.push(String::from_utf8_lossy(class).into_owned());
+        number
+    }
+
     /// Puts a vertex into a class; the class it was in before, where that is another one.
     pub fn put(&mut self, vertex: Vertex, class: &[u8]) -> Option<&str> {
-        let number = match self.names.get(class) {
-            Some(&number) => number,
-            None => {
-                let number = self.list.len() as u32;
-                self.names.insert(class.into(), number);
-                self.list.push(String::from_utf8_lossy(class).into_owned());
-                number
-            }
-        };
+        let number = self.number(class);
         let before = self.of.insert(vertex, number).filter(|&before| before != number)?;
         Some(&self.list[before as usize])
     }
