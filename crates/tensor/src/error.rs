@@ -1,0 +1,53 @@
+//! What can go wrong in this crate, sorted by who must act on it.
+
+use crate::op::Shape;
+
+/// What every fallible function of this crate returns.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// One error.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// Whoever wrote the model must mend it: shapes that do not go together.
+    #[error("{op}: {problem}")]
+    Shape {
+        /// The operation.
+        op: &'static str,
+        /// What was found and what was expected.
+        problem: String,
+    },
+    /// Whoever chose the settings must choose others.
+    #[error("{setting}: {problem}")]
+    Settings {
+        /// The setting.
+        setting: &'static str,
+        /// What is wrong with it.
+        problem: String,
+    },
+}
+
+impl Error {
+    /// The shapes given to an operation do not go together.
+    pub fn shape(op: &'static str, problem: impl Into<String>) -> Self {
+        Error::Shape { op, problem: problem.into() }
+    }
+
+    /// The setting cannot be followed.
+    pub fn settings(setting: &'static str, problem: impl Into<String>) -> Self {
+        Error::Settings { setting, problem: problem.into() }
+    }
+}
+
+/// Fails unless an input has the shape that the others ask for.
+pub fn expect_shape(op: &'static str, input: &str, found: Shape, expected: Shape) -> Result<()> {
+    if found == expected {
+        return Ok(());
+    }
+    Err(Error::shape(op, format!("{input} is {found}, expected {expected}")))
+}
+
+/// Fails unless an operation was given as many inputs as it takes.
+pub fn expect_inputs<const N: usize>(op: &'static str, inputs: &[Shape]) -> Result<[Shape; N]> {
+    let wrong = || Error::shape(op, format!("{} inputs were given, expected {N}", inputs.len()));
+    inputs.try_into().map_err(|_| wrong())
+}

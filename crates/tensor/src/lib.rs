@@ -1,0 +1,18 @@
+//! Matrices of `f32`, an explicit tape, and coarse operations with hand-written gradients.
+//!
+//! Everything is a matrix with rows and columns; a window of snapshots is several matrices, or one with their rows below
+//! each other. A [`Tape`] runs operations as they are applied and remembers them; its end is where the gradient begins.
+//! [`Op`] is the only seam: one operation, its shape rule, its values, its gradient.
+
+pub mod arena;
+pub mod check;
+pub mod error;
+pub mod op;
+pub mod ops;
+mod simd;
+pub mod tape;
+
+pub use arena::Arena;
+pub use error::{Error, Result};
+pub use op::{Back, Op, Shape, View};
+pub use tape::{Gradients, Tape, Var};

@@ -1,0 +1,101 @@
+//! The seam: what an operation is.
+
+use std::fmt;
+
+use crate::error::Result;
+
+/// Rows and columns of a matrix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Shape {
+    /// Rows.
+    pub rows: usize,
+    /// Columns.
+    pub columns: usize,
+}
+
+impl Shape {
+    /// A matrix of so many rows and columns.
+    pub const fn new(rows: usize, columns: usize) -> Self {
+        Shape { rows, columns }
+    }
+
+    /// One number.
+    pub const SCALAR: Shape = Shape::new(1, 1);
+
+    /// How many numbers there are.
+    pub const fn len(self) -> usize {
+        self.rows * self.columns
+    }
+
+    /// Whether there are none.
+    pub const fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} x {}", self.rows, self.columns)
+    }
+}
+
+/// A matrix to be read: row after row.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    /// Its shape.
+    pub shape: Shape,
+    /// Its numbers.
+    pub values: &'a [f32],
+}
+
+impl<'a> View<'a> {
+    /// The row at `index`.
+    #[inline]
+    pub fn row(&self, index: usize) -> &'a [f32] {
+        &self.values[index * self.shape.columns..(index + 1) * self.shape.columns]
+    }
+}
+
+/// What an operation has at hand to compute its gradient.
+pub struct Back<'a, 'g> {
+    /// Its inputs.
+    pub inputs: &'a [View<'a>],
+    /// What it computed from them.
+    pub output: View<'a>,
+    /// What it put aside then.
+    pub saved: &'a [f32],
+    /// The gradient of its output.
+    pub upstream: &'a [f32],
+    /// The gradients of its inputs, to be added to; `None` where nobody asks for one.
+    pub gradients: &'a mut [Option<&'g mut [f32]>],
+}
+
+impl<'g> Back<'_, 'g> {
+    /// The gradient of input `index`, taken out to be written to; `None` where nobody asks for it.
+    pub fn take(&mut self, index: usize) -> Option<&'g mut [f32]> {
+        self.gradients[index].take()
+    }
+}
+
+/// An operation: as coarse and fused as speed wants, with a gradient of its own.
+///
+/// Values do not depend on the number of threads: work is split into pieces that depend on the shapes alone, and sums over
+/// pieces are taken in order.
+pub trait Op: Send + Sync {
+    /// What it is called, in errors and traces.
+    fn name(&self) -> &'static str;
+
+    /// The shape of its output, or what is wrong with the inputs.
+    fn shape(&self, inputs: &[Shape]) -> Result<Shape>;
+
+    /// How many numbers it puts aside for its gradient.
+    fn saved(&self, _inputs: &[Shape]) -> usize {
+        0
+    }
+
+    /// Computes all of `output` and of `saved`, which hold anything before.
+    fn forward(&self, inputs: &[View<'_>], output: &mut [f32], saved: &mut [f32]) -> Result<()>;
+
+    /// Adds to the gradients of the inputs.
+    fn backward(&self, back: Back<'_, '_>) -> Result<()>;
+}
