@@ -1,7 +1,9 @@
 //! The operations: one file each, and a method of the tape for each.
 
 mod by_rows;
+mod head_dots;
 mod linear;
+mod summary;
 
 pub use linear::{multiply, multiply_into, weight_gradient};
 

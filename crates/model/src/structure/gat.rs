@@ -1,0 +1,63 @@
+//! Graph attention (Velickovic et al., 2018): neighbours are weighed by a softmax of scores, per head.
+//!
+//! The score of an edge from `j` to `i` is `leaky_relu(a_source . W x_j + a_target . W x_i)`; every vertex hears itself.
+
+use kymo_tensor::{Result, Shape, Tape, Var};
+
+use super::{Activation, Structure};
+use crate::graph::Graph;
+use crate::params::{Bound, Initial, Slot};
+
+/// One layer; the heads lie side by side.
+pub struct Gat {
+    /// What its parameters are called.
+    pub name: String,
+    /// Columns it takes.
+    pub input: usize,
+    /// Heads.
+    pub heads: usize,
+    /// Columns of a head.
+    pub dimension: usize,
+    /// What is done to the result.
+    pub activation: Activation,
+}
+
+/// The slope of the scores below zero.
+const SLOPE: f32 = 0.2;
+
+impl Structure for Gat {
+    fn slots(&self) -> Vec<Slot> {
+        let limit = (6.0 / (self.heads + self.dimension) as f32).sqrt();
+        let scores = |end: &str| Slot {
+            name: format!("{}.{end}", self.name),
+            shape: Shape::new(self.heads, self.dimension),
+            initial: Initial::Uniform(limit),
+        };
+        vec![
+            Slot::weight(format!("{}.weight", self.name), self.input, self.width()),
+            scores("source"),
+            scores("target"),
+            Slot::bias(format!("{}.bias", self.name), self.width()),
+        ]
+    }
+
+    fn width(&self) -> usize {
+        self.heads * self.dimension
+    }
+
+    fn exchange(&self, tape: &mut Tape<'_>, params: &Bound<'_>, graph: &Graph, x: Var) -> Result<Var> {
+        let of = |what: &str| params.get(&format!("{}.{what}", self.name));
+        let pattern = graph.with_loops()?;
+        let x = tape.matmul(x, of("weight")?)?;
+        let source = tape.head_dots(x, of("source")?)?;
+        let target = tape.head_dots(x, of("target")?)?;
+        let scores = tape.edge_scores(pattern.clone(), target, source, SLOPE)?;
+        let shares = tape.edge_softmax(pattern.clone(), scores)?;
+        tape.spmm_heads(pattern, shares, x)
+    }
+
+    fn rows(&self, tape: &mut Tape<'_>, params: &Bound<'_>, exchanged: Var) -> Result<Var> {
+        let x = tape.add_row(exchanged, params.get(&format!("{}.bias", self.name))?)?;
+        self.activation.apply(tape, x)
+    }
+}

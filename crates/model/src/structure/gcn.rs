@@ -1,0 +1,61 @@
+//! Graph convolution (Kipf and Welling, 2017): `activation(A x W + b)`.
+
+use kymo_tensor::{Result, Tape, Var};
+
+use super::{Activation, Structure};
+use crate::graph::{Graph, Normalisation};
+use crate::params::{Bound, Slot};
+
+/// One layer.
+pub struct Gcn {
+    /// What its parameters are called.
+    pub name: String,
+    /// Columns it takes.
+    pub input: usize,
+    /// Columns it gives.
+    pub output: usize,
+    /// How neighbours are weighed.
+    pub normalisation: Normalisation,
+    /// What is done to the result.
+    pub activation: Activation,
+}
+
+/// Whether `(A x) W` is cheaper than `A (x W)`, by the columns that go through the sparse product.
+///
+/// Where no gradient flows into `x`, aggregating first needs no sparse product on the way back, which halves its cost; it
+/// also moves the dense product into the rows phase.
+pub fn aggregates_first(input: usize, output: usize, wants_gradient: bool) -> bool {
+    if wants_gradient { input <= output } else { input <= 2 * output }
+}
+
+impl Structure for Gcn {
+    fn slots(&self) -> Vec<Slot> {
+        vec![
+            Slot::weight(format!("{}.weight", self.name), self.input, self.output),
+            Slot::bias(format!("{}.bias", self.name), self.output),
+        ]
+    }
+
+    fn width(&self) -> usize {
+        self.output
+    }
+
+    fn exchange(&self, tape: &mut Tape<'_>, params: &Bound<'_>, graph: &Graph, x: Var) -> Result<Var> {
+        let matrix = graph.normalised(self.normalisation)?;
+        let x = match aggregates_first(self.input, self.output, tape.wants_gradient(x)) {
+            true => x,
+            false => tape.matmul(x, params.get(&format!("{}.weight", self.name))?)?,
+        };
+        tape.spmm_fixed(matrix.pattern, matrix.values, x)
+    }
+
+    fn rows(&self, tape: &mut Tape<'_>, params: &Bound<'_>, exchanged: Var) -> Result<Var> {
+        let bias = params.get(&format!("{}.bias", self.name))?;
+        // The columns tell which order was chosen; where both sides are equally wide the first one was.
+        let x = match tape.shape(exchanged).columns == self.input {
+            true => tape.linear(exchanged, params.get(&format!("{}.weight", self.name))?, bias)?,
+            false => tape.add_row(exchanged, bias)?,
+        };
+        self.activation.apply(tape, x)
+    }
+}

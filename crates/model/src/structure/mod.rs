@@ -1,0 +1,80 @@
+//! Structure encoders: how a vertex hears its neighbours within one snapshot.
+
+mod gat;
+mod gcn;
+mod mpnn;
+mod sage;
+
+pub use gat::Gat;
+pub use gcn::{Gcn, aggregates_first};
+pub use mpnn::Mpnn;
+pub use sage::{Gather, Sage};
+
+use kymo_tensor::{Result, Tape, Var};
+
+use crate::graph::Graph;
+use crate::params::{Bound, Slot};
+
+/// What a layer does to its result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Activation {
+    /// Nothing.
+    None,
+    /// The positive part.
+    Relu,
+    /// The exponential linear unit.
+    Elu,
+}
+
+impl Activation {
+    /// Applies it.
+    pub fn apply(self, tape: &mut Tape<'_>, x: Var) -> Result<Var> {
+        match self {
+            Activation::None => Ok(x),
+            Activation::Relu => tape.relu(x),
+            Activation::Elu => tape.elu(x),
+        }
+    }
+}
+
+/// An encoder of one snapshot, in two phases.
+pub trait Structure: Send + Sync {
+    /// Its parameters.
+    fn slots(&self) -> Vec<Slot>;
+
+    /// Columns of its output.
+    fn width(&self) -> usize;
+
+    /// The phase in which vertices look at each other.
+    fn exchange(&self, tape: &mut Tape<'_>, params: &Bound<'_>, graph: &Graph, x: Var) -> Result<Var>;
+
+    /// The phase in which every vertex is by itself.
+    fn rows(&self, tape: &mut Tape<'_>, params: &Bound<'_>, exchanged: Var) -> Result<Var>;
+}
+
+/// Layers one after the other; the rows phase of the last one is that of the whole.
+pub struct Layers(pub Vec<Box<dyn Structure>>);
+
+impl Structure for Layers {
+    fn slots(&self) -> Vec<Slot> {
+        self.0.iter().flat_map(|layer| layer.slots()).collect()
+    }
+
+    fn width(&self) -> usize {
+        self.0.last().map_or(0, |layer| layer.width())
+    }
+
+    fn exchange(&self, tape: &mut Tape<'_>, params: &Bound<'_>, graph: &Graph, mut x: Var) -> Result<Var> {
+        for (number, layer) in self.0.iter().enumerate() {
+            x = layer.exchange(tape, params, graph, x)?;
+            if number + 1 < self.0.len() {
+                x = layer.rows(tape, params, x)?;
+            }
+        }
+        Ok(x)
+    }
+
+    fn rows(&self, tape: &mut Tape<'_>, params: &Bound<'_>, exchanged: Var) -> Result<Var> {
+        self.0.last().map_or(Ok(exchanged), |layer| layer.rows(tape, params, exchanged))
+    }
+}

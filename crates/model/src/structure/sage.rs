@@ -1,0 +1,74 @@
+//! GraphSAGE (Hamilton et al., 2017): a vertex's own row and a summary of its in-neighbours, each with a weight of its own.
+
+use kymo_tensor::{Result, Tape, Var};
+
+use super::{Activation, Structure};
+use crate::graph::Graph;
+use crate::params::{Bound, Slot};
+
+/// How neighbours are summarised.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Gather {
+    /// By their mean, whatever the weights of their edges.
+    #[default]
+    Mean,
+    /// By the highest value of each column after a layer of their own.
+    Pool,
+}
+
+/// One layer.
+pub struct Sage {
+    /// What its parameters are called.
+    pub name: String,
+    /// Columns it takes.
+    pub input: usize,
+    /// Columns it gives.
+    pub output: usize,
+    /// How neighbours are summarised.
+    pub gather: Gather,
+    /// What is done to the result.
+    pub activation: Activation,
+}
+
+impl Structure for Sage {
+    fn slots(&self) -> Vec<Slot> {
+        let name = &self.name;
+        let mut slots = vec![
+            Slot::weight(format!("{name}.self"), self.input, self.output),
+            Slot::weight(format!("{name}.neighbour"), self.input, self.output),
+            Slot::bias(format!("{name}.bias"), self.output),
+        ];
+        if self.gather == Gather::Pool {
+            slots.push(Slot::weight(format!("{name}.pool.weight"), self.input, self.input));
+            slots.push(Slot::bias(format!("{name}.pool.bias"), self.input));
+        }
+        slots
+    }
+
+    fn width(&self) -> usize {
+        self.output
+    }
+
+    fn exchange(&self, tape: &mut Tape<'_>, params: &Bound<'_>, graph: &Graph, x: Var) -> Result<Var> {
+        let of = |what: &str| params.get(&format!("{}.{what}", self.name));
+        let heard = match self.gather {
+            Gather::Mean => {
+                let matrix = graph.mean()?;
+                tape.spmm_fixed(matrix.pattern, matrix.values, x)?
+            }
+            Gather::Pool => {
+                let layer = tape.linear(x, of("pool.weight")?, of("pool.bias")?)?;
+                let layer = tape.relu(layer)?;
+                tape.row_max(graph.plain()?, layer)?
+            }
+        };
+        tape.concat_columns(&[x, heard])
+    }
+
+    fn rows(&self, tape: &mut Tape<'_>, params: &Bound<'_>, exchanged: Var) -> Result<Var> {
+        let of = |what: &str| params.get(&format!("{}.{what}", self.name));
+        let weight = tape.concat_rows(&[of("self")?, of("neighbour")?])?;
+        let x = tape.linear(exchanged, weight, of("bias")?)?;
+        self.activation.apply(tape, x)
+    }
+}

@@ -1,0 +1,46 @@
+//! The gated recurrent unit (Cho et al., 2014, in PyTorch's form: the reset gate after the product). The state before the
+//! first step is zero.
+
+use kymo_tensor::{Result, Tape, Var};
+
+use super::Time;
+use crate::params::{Bound, Slot};
+
+/// One cell.
+pub struct Gru {
+    /// What its parameters are called.
+    pub name: String,
+    /// Columns it takes.
+    pub input: usize,
+    /// Columns of its state.
+    pub hidden: usize,
+}
+
+impl Time for Gru {
+    fn slots(&self) -> Vec<Slot> {
+        let (name, hidden) = (&self.name, self.hidden);
+        vec![
+            Slot::weight(format!("{name}.input"), self.input, 3 * hidden),
+            Slot::weight(format!("{name}.state"), hidden, 3 * hidden),
+            Slot::bias(format!("{name}.bias"), 3 * hidden),
+            Slot::bias(format!("{name}.state_bias"), 3 * hidden),
+        ]
+    }
+
+    fn width(&self) -> usize {
+        self.hidden
+    }
+
+    fn run(&self, tape: &mut Tape<'_>, params: &Bound<'_>, steps: &[Var]) -> Result<Vec<Var>> {
+        let of = |what: &str| params.get(&format!("{}.{what}", self.name));
+        let (input, state, bias, state_bias) = (of("input")?, of("state")?, of("bias")?, of("state_bias")?);
+        let (mut before, mut rows) = (None, Vec::with_capacity(steps.len()));
+        for &step in steps {
+            let gates = tape.linear(step, input, bias)?;
+            let after = tape.gru_cell(gates, before, state, state_bias)?;
+            before = Some(after);
+            rows.push(after);
+        }
+        Ok(rows)
+    }
+}

@@ -1,0 +1,44 @@
+//! A linear function of the last steps: `out_t = sum_k x_(t-k) W_k + b`, with nothing before the first step.
+
+use kymo_tensor::{Result, Tape, Var};
+
+use super::Time;
+use crate::params::{Bound, Slot};
+
+/// One weight for each step back.
+pub struct Linear {
+    /// What its parameters are called.
+    pub name: String,
+    /// Columns it takes.
+    pub input: usize,
+    /// Columns it gives.
+    pub output: usize,
+    /// Steps it looks at, the current one included.
+    pub reach: usize,
+}
+
+impl Time for Linear {
+    fn slots(&self) -> Vec<Slot> {
+        let weight = |back| Slot::weight(format!("{}.{back}.weight", self.name), self.input, self.output);
+        (0..self.reach).map(weight).chain([Slot::bias(format!("{}.bias", self.name), self.output)]).collect()
+    }
+
+    fn width(&self) -> usize {
+        self.output
+    }
+
+    fn run(&self, tape: &mut Tape<'_>, params: &Bound<'_>, steps: &[Var]) -> Result<Vec<Var>> {
+        let bias = params.get(&format!("{}.bias", self.name))?;
+        let mut rows = Vec::with_capacity(steps.len());
+        for (t, &step) in steps.iter().enumerate() {
+            let mut sum = tape.linear(step, params.get(&format!("{}.0.weight", self.name))?, bias)?;
+            for back in 1..self.reach.min(t + 1) {
+                let weight = params.get(&format!("{}.{back}.weight", self.name))?;
+                let earlier = tape.matmul(steps[t - back], weight)?;
+                sum = tape.add(sum, earlier)?;
+            }
+            rows.push(sum);
+        }
+        Ok(rows)
+    }
+}

@@ -1,0 +1,154 @@
+//! Weights that evolve (EvolveGCN, Pareja et al., AAAI 2020): the weight of a convolution is the state of a recurrent cell.
+//!
+//! `-O` (equation 5 of the paper) feeds a matrix LSTM with the weight itself: input and hidden state are the same matrix, so
+//! their two products are one. `-H` (equation 4) feeds a matrix GRU with the vertices that score highest. The columns of
+//! the weight are the samples of the cells: matrices multiply from the left, and biases are matrices. The authors' code and
+//! PyTorch Geometric Temporal use a GRU for `-O` as well, and the latter keeps the weight from one call to the next; here
+//! the paper is followed, and a window begins with the first weight.
+
+use kymo_tensor::{Result, Shape, Tape, Var};
+
+use crate::Model;
+use crate::graph::{Frame, Normalisation};
+use crate::params::{Bound, Slot};
+use crate::structure::{Activation, aggregates_first};
+
+/// What drives the weights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Evolution {
+    /// They themselves: EvolveGCN-O.
+    Weights,
+    /// The embeddings of the vertices: EvolveGCN-H.
+    Vertices,
+}
+
+/// Convolutions whose weights evolve.
+pub struct Evolving {
+    /// Columns of the input and of every layer's output.
+    pub widths: Vec<usize>,
+    /// What drives the weights.
+    pub evolution: Evolution,
+    /// How neighbours are weighed.
+    pub normalisation: Normalisation,
+}
+
+/// The weight of a layer as it stands.
+#[derive(Clone, Copy)]
+struct Weight {
+    weight: Var,
+    cell: Option<Var>,
+}
+
+impl Evolving {
+    fn layers(&self) -> impl Iterator<Item = (usize, usize, usize)> + '_ {
+        self.widths.windows(2).enumerate().map(|(layer, widths)| (layer, widths[0], widths[1]))
+    }
+
+    /// The matrix LSTM: gates i, f, g, o below each other.
+    fn from_weights(&self, tape: &mut Tape<'_>, params: &Bound<'_>, layer: usize, now: Weight) -> Result<Weight> {
+        let input = tape.shape(now.weight).rows;
+        let product = tape.matmul(params.get(&format!("evolve.{layer}.state"))?, now.weight)?;
+        let gates = tape.add(product, params.get(&format!("evolve.{layer}.bias"))?)?;
+        let part = |tape: &mut Tape<'_>, number: usize| tape.slice_rows(gates, number * input..(number + 1) * input);
+        let (enter, keep, new, out) = (part(tape, 0)?, part(tape, 1)?, part(tape, 2)?, part(tape, 3)?);
+        let (enter, new, out) = (tape.sigmoid(enter)?, tape.tanh(new)?, tape.sigmoid(out)?);
+        let mut cell = tape.multiply(enter, new)?;
+        if let Some(before) = now.cell {
+            let keep = tape.sigmoid(keep)?;
+            let kept = tape.multiply(keep, before)?;
+            cell = tape.add(kept, cell)?;
+        }
+        let shown = tape.tanh(cell)?;
+        Ok(Weight { weight: tape.multiply(out, shown)?, cell: Some(cell) })
+    }
+
+    /// The matrix GRU: gates z, r and the candidate below each other.
+    fn from_vertices(&self, tape: &mut Tape<'_>, params: &Bound<'_>, layer: usize, now: Weight, x: Var) -> Result<Weight> {
+        let Shape { rows: input, columns: output } = tape.shape(now.weight);
+        let of = |what: &str| params.get(&format!("evolve.{layer}.{what}"));
+        let summary = tape.summary(x, of("score")?, output)?;
+        let heard = tape.matmul(of("input")?, summary)?;
+        let heard = tape.add(heard, of("bias")?)?;
+        let part = |tape: &mut Tape<'_>, of: Var, number: usize| tape.slice_rows(of, number * input..(number + 1) * input);
+        let state = of("state")?;
+        let gate = |tape: &mut Tape<'_>, number: usize, state_input: Var| -> Result<Var> {
+            let matrix = part(tape, state, number)?;
+            let product = tape.matmul(matrix, state_input)?;
+            let heard = part(tape, heard, number)?;
+            tape.add(heard, product)
+        };
+        let (update, reset) = (gate(tape, 0, now.weight)?, gate(tape, 1, now.weight)?);
+        let (update, reset) = (tape.sigmoid(update)?, tape.sigmoid(reset)?);
+        let kept = tape.multiply(reset, now.weight)?;
+        let candidate = gate(tape, 2, kept)?;
+        let candidate = tape.tanh(candidate)?;
+        // (1 - z) W + z c = W + z (c - W)
+        let difference = tape.subtract(candidate, now.weight)?;
+        let change = tape.multiply(update, difference)?;
+        Ok(Weight { weight: tape.add(now.weight, change)?, cell: None })
+    }
+}
+
+impl Model for Evolving {
+    fn slots(&self) -> Vec<Slot> {
+        let mut slots = Vec::new();
+        for (layer, input, output) in self.layers() {
+            slots.push(Slot::weight(format!("structure.{layer}.weight"), input, output));
+            slots.push(Slot::bias(format!("structure.{layer}.bias"), output));
+            let gates = match self.evolution {
+                Evolution::Weights => 4,
+                Evolution::Vertices => 3,
+            };
+            slots.push(Slot::weight(format!("evolve.{layer}.state"), gates * input, input));
+            slots.push(Slot::weight(format!("evolve.{layer}.bias"), gates * input, output));
+            if self.evolution == Evolution::Vertices {
+                slots.push(Slot::weight(format!("evolve.{layer}.input"), gates * input, input));
+                slots.push(Slot::weight(format!("evolve.{layer}.score"), input, 1));
+            }
+        }
+        slots
+    }
+
+    fn width(&self) -> usize {
+        self.widths.last().copied().unwrap_or(0)
+    }
+
+    fn exchange<'a>(&self, tape: &mut Tape<'a>, params: &Bound<'_>, window: &[Frame<'a>]) -> Result<Vec<Var>> {
+        let begin = |(layer, _, _)| {
+            Ok(Weight { weight: params.get(&format!("structure.{layer}.weight"))?, cell: None })
+        };
+        let mut weights: Vec<Weight> = self.layers().map(begin).collect::<Result<_>>()?;
+        let last = weights.len().saturating_sub(1);
+        let mut outputs = Vec::with_capacity(window.len());
+        for frame in window {
+            let matrix = frame.graph.normalised(self.normalisation)?;
+            let mut x = frame.features;
+            for (layer, input, output) in self.layers() {
+                let now = match self.evolution {
+                    Evolution::Weights => self.from_weights(tape, params, layer, weights[layer])?,
+                    Evolution::Vertices => self.from_vertices(tape, params, layer, weights[layer], x)?,
+                };
+                weights[layer] = now;
+                let bias = params.get(&format!("structure.{layer}.bias"))?;
+                let (pattern, values) = (matrix.pattern.clone(), matrix.values.clone());
+                x = if aggregates_first(input, output, tape.wants_gradient(x)) {
+                    let heard = tape.spmm_fixed(pattern, values, x)?;
+                    tape.linear(heard, now.weight, bias)?
+                } else {
+                    let product = tape.matmul(x, now.weight)?;
+                    let heard = tape.spmm_fixed(pattern, values, product)?;
+                    tape.add_row(heard, bias)?
+                };
+                if layer < last {
+                    x = Activation::Relu.apply(tape, x)?;
+                }
+            }
+            outputs.push(x);
+        }
+        Ok(outputs)
+    }
+
+    fn rows(&self, _: &mut Tape<'_>, _: &Bound<'_>, exchanged: &[Var]) -> Result<Vec<Var>> {
+        Ok(exchanged.to_vec())
+    }
+}

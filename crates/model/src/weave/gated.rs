@@ -1,0 +1,74 @@
+//! Gates from a graph convolution (T-GCN, Zhao et al., T-ITS 2020): the input of a gated recurrent unit is `A x W + b`.
+//!
+//! The equations are those of the paper, with the reset gate before the product: `z, r = sigmoid(g + h U)`,
+//! `n = tanh(g + (r h) U)`, `h' = z h + (1 - z) n`. A convolution followed by a linear map, as in the paper and in PyTorch
+//! Geometric Temporal, is one matrix here: the product of the two. Several layers are plain convolutions before the gates.
+
+use kymo_tensor::{Result, Tape, Var};
+
+use crate::Model;
+use crate::graph::{Frame, Normalisation};
+use crate::params::{Bound, Slot};
+use crate::structure::{Structure, aggregates_first};
+
+/// The state before the first step is zero.
+pub struct Gated {
+    /// Layers before the gates.
+    pub before: Option<Box<dyn Structure>>,
+    /// Columns the gates take.
+    pub input: usize,
+    /// Columns of the state.
+    pub hidden: usize,
+    /// How neighbours are weighed.
+    pub normalisation: Normalisation,
+}
+
+impl Model for Gated {
+    fn slots(&self) -> Vec<Slot> {
+        let before = self.before.iter().flat_map(|layers| layers.slots());
+        let gates = [
+            Slot::weight("gate.input", self.input, 3 * self.hidden),
+            Slot::bias("gate.bias", 3 * self.hidden),
+            Slot::weight("gate.state", self.hidden, 3 * self.hidden),
+        ];
+        before.chain(gates).collect()
+    }
+
+    fn width(&self) -> usize {
+        self.hidden
+    }
+
+    fn exchange<'a>(&self, tape: &mut Tape<'a>, params: &Bound<'_>, window: &[Frame<'a>]) -> Result<Vec<Var>> {
+        let mut exchanged = Vec::with_capacity(window.len());
+        for frame in window {
+            let mut x = frame.features;
+            if let Some(before) = &self.before {
+                x = before.exchange(tape, params, frame.graph, x)?;
+                x = before.rows(tape, params, x)?;
+            }
+            if !aggregates_first(self.input, 3 * self.hidden, tape.wants_gradient(x)) {
+                x = tape.matmul(x, params.get("gate.input")?)?;
+            }
+            let matrix = frame.graph.normalised(self.normalisation)?;
+            exchanged.push(tape.spmm_fixed(matrix.pattern, matrix.values, x)?);
+        }
+        Ok(exchanged)
+    }
+
+    fn rows(&self, tape: &mut Tape<'_>, params: &Bound<'_>, exchanged: &[Var]) -> Result<Vec<Var>> {
+        let (input, bias, state) = (params.get("gate.input")?, params.get("gate.bias")?, params.get("gate.state")?);
+        let (mut before, mut rows) = (None, Vec::with_capacity(exchanged.len()));
+        for &step in exchanged {
+            // The columns tell which order was chosen; where both sides are equally wide the first one was.
+            let after = if tape.shape(step).columns == self.input {
+                tape.gated_cell_with_input(step, input, bias, before, state)?
+            } else {
+                let gates = tape.add_row(step, bias)?;
+                tape.gated_cell(gates, before, state)?
+            };
+            before = Some(after);
+            rows.push(after);
+        }
+        Ok(rows)
+    }
+}

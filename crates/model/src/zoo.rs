@@ -1,0 +1,229 @@
+//! Published models as recipes: structure, time and weave, one entry each.
+
+use kymo_tensor::{Error, Result};
+
+use crate::Model;
+use crate::graph::Normalisation;
+use crate::structure::{Activation, Gat, Gather, Gcn, Layers, Mpnn, Sage, Structure};
+use crate::time::{Attention, Linear, Lstm, Time};
+use crate::weave::{Diffused, Evolution, Evolving, Gated, Stacked};
+
+/// What a model is made for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Config {
+    /// Columns of the features.
+    pub features: usize,
+    /// Columns of the embeddings.
+    pub hidden: usize,
+    /// Layers of the structure encoder, 1 to 3.
+    pub layers: usize,
+    /// Heads of attention; they share the hidden columns.
+    pub heads: usize,
+    /// The longest window, for models that have a parameter for each step of it.
+    pub window: usize,
+    /// How neighbours are weighed, where the recipe does not say.
+    pub normalisation: Normalisation,
+    /// How GraphSAGE summarises neighbours.
+    pub gather: Gather,
+    /// Steps of each random walk of a diffusion convolution.
+    pub walks: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            features: 1,
+            hidden: 64,
+            layers: 1,
+            heads: 1,
+            window: 8,
+            normalisation: Normalisation::Both,
+            gather: Gather::Mean,
+            walks: 2,
+        }
+    }
+}
+
+/// A published model.
+pub struct Recipe {
+    /// Its name.
+    pub name: &'static str,
+    /// One line about it.
+    pub about: &'static str,
+    /// Where it was published.
+    pub paper: &'static str,
+    /// Its structure encoder, time encoder and weave.
+    pub parts: [&'static str; 3],
+    make: fn(&Config) -> Box<dyn Model>,
+}
+
+/// Every model.
+pub const ALL: &[Recipe] = &[
+    Recipe {
+        name: "gcn",
+        about: "the static control: every snapshot by itself",
+        paper: "Kipf and Welling, ICLR 2017",
+        parts: ["gcn", "none", "stacked"],
+        make: |config| stacked(gcn_layers(config, config.layers, Activation::None), None),
+    },
+    Recipe {
+        name: "t-gcn",
+        about: "gates of a recurrent unit from a graph convolution",
+        paper: "Zhao et al., T-ITS 2020",
+        parts: ["gcn", "gru", "gated"],
+        make: |config| {
+            let before: Option<Box<dyn Structure>> = (config.layers > 1)
+                .then(|| Box::new(gcn_layers(config, config.layers - 1, Activation::Relu)) as Box<dyn Structure>);
+            let input = if config.layers > 1 { config.hidden } else { config.features };
+            Box::new(Gated { before, input, hidden: config.hidden, normalisation: config.normalisation })
+        },
+    },
+    Recipe {
+        name: "wd-gcn",
+        about: "a recurrent memory for every vertex above graph convolutions",
+        paper: "Manessi et al., Pattern Recognition 2020",
+        parts: ["gcn", "lstm", "stacked"],
+        make: |config| {
+            stacked(gcn_layers(config, config.layers, Activation::Relu), Some(lstm(config.hidden, config.hidden, 1)))
+        },
+    },
+    Recipe {
+        name: "gat-lstm",
+        about: "a recurrent memory for every vertex above graph attention",
+        paper: "Wu et al., ICISCE 2018",
+        parts: ["gat", "lstm", "stacked"],
+        make: |config| stacked(gat_layers(config), Some(lstm(config.hidden, config.hidden, 1))),
+    },
+    Recipe {
+        name: "evolvegcn-o",
+        about: "convolution weights that evolve by themselves",
+        paper: "Pareja et al., AAAI 2020",
+        parts: ["gcn", "lstm", "evolving"],
+        make: |config| evolving(config, Evolution::Weights),
+    },
+    Recipe {
+        name: "evolvegcn-h",
+        about: "convolution weights driven by the highest-scoring vertices",
+        paper: "Pareja et al., AAAI 2020",
+        parts: ["gcn", "gru", "evolving"],
+        make: |config| evolving(config, Evolution::Vertices),
+    },
+    Recipe {
+        name: "dysat",
+        about: "self-attention over time above graph attention",
+        paper: "Sankar et al., WSDM 2020",
+        parts: ["gat", "attention", "stacked"],
+        make: |config| {
+            let (width, heads, window) = (config.hidden, config.heads, config.window);
+            stacked(gat_layers(config), Some(Box::new(Attention { name: "time".into(), width, heads, window })))
+        },
+    },
+    Recipe {
+        name: "mpnn-lstm",
+        about: "two recurrent layers above all layers of message passing",
+        paper: "Panagopoulos et al., AAAI 2021",
+        parts: ["mpnn", "lstm", "stacked"],
+        make: |config| {
+            let config = Config { normalisation: Normalisation::Right, ..*config };
+            let structure = Mpnn(gcn_layers(&config, config.layers, Activation::Relu));
+            let input = structure.width();
+            stacked(structure, Some(lstm(input, config.hidden, 2)))
+        },
+    },
+    Recipe {
+        name: "dcrnn",
+        about: "gates of a recurrent unit from walks in both directions",
+        paper: "Li et al., ICLR 2018",
+        parts: ["diffusion", "gru", "gated"],
+        make: |config| {
+            Box::new(Diffused { input: config.features, hidden: config.hidden, walks: config.walks })
+        },
+    },
+    Recipe {
+        name: "graphsage-linear",
+        about: "a linear function of the last steps above GraphSAGE",
+        paper: "Hamilton et al., NeurIPS 2017",
+        parts: ["sage", "linear", "stacked"],
+        make: |config| {
+            let (width, reach) = (config.hidden, config.window);
+            let time = Linear { name: "time".into(), input: width, output: width, reach };
+            stacked(sage_layers(config), Some(Box::new(time)))
+        },
+    },
+];
+
+/// The model of this name.
+pub fn find(name: &str) -> Result<&'static Recipe> {
+    ALL.iter().find(|recipe| recipe.name == name).ok_or_else(|| {
+        let names: Vec<&str> = ALL.iter().map(|recipe| recipe.name).collect();
+        Error::settings("model", format!("there is no model '{name}'; known are {}", names.join(", ")))
+    })
+}
+
+impl Recipe {
+    /// The model, made for `config`.
+    pub fn build(&self, config: &Config) -> Result<Box<dyn Model>> {
+        let positive = [
+            ("features", config.features),
+            ("hidden", config.hidden),
+            ("heads", config.heads),
+            ("window", config.window),
+            ("walks", config.walks),
+        ];
+        if let Some((setting, _)) = positive.into_iter().find(|(_, value)| *value == 0) {
+            return Err(Error::settings(setting, "found 0, expected at least 1"));
+        }
+        if !(1..=3).contains(&config.layers) {
+            return Err(Error::settings("layers", format!("found {}, expected 1 to 3", config.layers)));
+        }
+        if !config.hidden.is_multiple_of(config.heads) {
+            let problem = format!("{} heads cannot share {} hidden columns equally", config.heads, config.hidden);
+            return Err(Error::settings("heads", problem));
+        }
+        Ok((self.make)(config))
+    }
+}
+
+fn stacked(structure: impl Structure + 'static, time: Option<Box<dyn Time>>) -> Box<dyn Model> {
+    Box::new(Stacked { structure: Box::new(structure), time })
+}
+
+/// Layers from the features to the hidden columns; `last` is what the last one does to its result.
+fn layers(config: &Config, count: usize, make: impl Fn(String, usize, bool) -> Box<dyn Structure>) -> Layers {
+    let layer = |number: usize| {
+        let input = if number == 0 { config.features } else { config.hidden };
+        make(format!("structure.{number}"), input, number + 1 == count)
+    };
+    Layers((0..count).map(layer).collect())
+}
+
+fn gcn_layers(config: &Config, count: usize, last: Activation) -> Layers {
+    layers(config, count, |name, input, is_last| {
+        let activation = if is_last { last } else { Activation::Relu };
+        Box::new(Gcn { name, input, output: config.hidden, normalisation: config.normalisation, activation })
+    })
+}
+
+fn gat_layers(config: &Config) -> Layers {
+    let (heads, dimension) = (config.heads, config.hidden / config.heads);
+    layers(config, config.layers, |name, input, _| {
+        Box::new(Gat { name, input, heads, dimension, activation: Activation::Elu })
+    })
+}
+
+fn sage_layers(config: &Config) -> Layers {
+    let (output, gather) = (config.hidden, config.gather);
+    layers(config, config.layers, |name, input, _| {
+        Box::new(Sage { name, input, output, gather, activation: Activation::Relu })
+    })
+}
+
+fn lstm(input: usize, hidden: usize, count: usize) -> Box<dyn Time> {
+    let names = if count == 1 { vec!["time".into()] } else { (0..count).map(|number| format!("time.{number}")).collect() };
+    Box::new(Lstm { names, input, hidden })
+}
+
+fn evolving(config: &Config, evolution: Evolution) -> Box<dyn Model> {
+    let widths = std::iter::once(config.features).chain(std::iter::repeat_n(config.hidden, config.layers)).collect();
+    Box::new(Evolving { widths, evolution, normalisation: config.normalisation })
+}
