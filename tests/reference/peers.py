@@ -64,8 +64,10 @@ def ring(weight=None):
 
 
 def check():
-    checks = [gcn, gcn_right_and_none, gat, sage, lstm, attention, t_gcn, matrix_lstm, evolvegcn_o, evolvegcn_h, mpnn_lstm, dcrnn_forward]
-    for one in checks + [dcrnn_backward, dcrnn_weights, dcrnn_third_power, dcrnn_batched]:
+    layers = [gcn, gcn_right_and_none, gat, sage, lstm, attention, matrix_lstm, matrix_gru]
+    cells = [t_gcn, evolvegcn_o, evolvegcn_h, mpnn_lstm]
+    diffusion = [dcrnn_forward, dcrnn_backward, dcrnn_weights, dcrnn_third_power, dcrnn_batched]
+    for one in layers + cells + diffusion:
         one()
         print(f"{one.__name__}: {one.__doc__}")
 
@@ -135,7 +137,8 @@ def attention():
     shapes = models.dysat_shapes({"hidden": HIDDEN, "features": WIDTH, "layers": 0, "heads": HEADS, "window": 4})
     parameters = {key: normal(*shape) * 0.5 for key, shape in shapes.items()}
     placed = torch.stack(inputs, dim=1) + parameters["time.position"]
-    q, k, v = (models.split(placed @ parameters[f"time.{name}"], HEADS).transpose(1, 2) for name in ["query", "key", "value"])
+    names = ["query", "key", "value"]
+    q, k, v = (models.split(placed @ parameters[f"time.{name}"], HEADS).transpose(1, 2) for name in names)
     o = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(placed.shape)
     fed = torch.relu(o @ parameters["time.feed.weight"] + parameters["time.feed.bias"]) + o
     agree("attention", torch.stack(models.temporal_attention(inputs, parameters, HEADS), dim=1), fed + placed)
@@ -174,6 +177,16 @@ def matrix_lstm():
             agree("matrix lstm", one[:, column], other)
 
 
+def matrix_gru():
+    """= our T-GCN cell over the columns of the weight, with the update gate turned round, for EvolveGCN-H"""
+    weight, z = normal(WIDTH, HIDDEN), normal(WIDTH, HIDDEN)
+    inputs, states, biases = normal(3 * WIDTH, WIDTH), normal(3 * WIDTH, WIDTH), normal(3 * WIDTH, HIDDEN)
+    sign = torch.ones(3 * WIDTH, 1, dtype=torch.float64)
+    sign[:WIDTH] = -1
+    ours = models.matrix_gru(weight, z, inputs, states, biases)
+    agree("matrix gru", ours.t(), models.t_gcn_cell((sign * (inputs @ z + biases)).t(), weight.t(), (sign * states).t()))
+
+
 def evolvegcn_o():
     """differs from torch_geometric_temporal EvolveGCNO: a GRU over the rows of the weight, kept from call to call"""
     peer = randomise(EvolveGCNO(WIDTH))
@@ -184,7 +197,8 @@ def evolvegcn_o():
     agree("the convolution of EvolveGCNO", first, models.gcn_layer(step, x, weight, bias, "both"))
     differ("EvolveGCNO, the same input again", first, peer(x, step.index, step.weights))
     first.sum().backward()
-    assert fails("second time", lambda: peer(x, step.index, step.weights).sum().backward()), "EvolveGCNO: training step by step works now"
+    again = fails("second time", lambda: peer(x, step.index, step.weights).sum().backward())
+    assert again, "EvolveGCNO: a second backward pass works now"
     peer.reinitialize_weight()
     agree("EvolveGCNO, set back", first, peer(x, step.index, step.weights))
 
@@ -198,7 +212,12 @@ def evolvegcn_h():
     agree("the choice of vertices", ours, chosen.t())
     weight = peer.recurrent_layer(chosen[None], peer.initial_weight)[1][0]
     bias = weight.new_zeros(WIDTH)
-    agree("EvolveGCNH", peer(x, step.index, step.weights), models.gcn_layer(step, x, weight, bias, "both"))
+    first = peer(x, step.index, step.weights)
+    agree("the convolution of EvolveGCNH", first, models.gcn_layer(step, x, weight, bias, "both"))
+    differ("EvolveGCNH, the same input again", first, peer(x, step.index, step.weights))
+    first.sum().backward()
+    again = fails("second time", lambda: peer(x, step.index, step.weights).sum().backward())
+    assert again, "EvolveGCNH: a second backward pass works now"
     unlucky = EvolveGCNH(21, 3)
     assert unlucky.pooling_layer(torch.rand(21, 3), step.index)[0].shape == (4, 3), "TopKPooling takes 3 of 21 now"
     assert fails("size", lambda: unlucky(torch.rand(21, 3), step.index)), "EvolveGCNH(21, 3) works now"
@@ -218,7 +237,8 @@ def mpnn_lstm():
     """= torch_geometric_temporal MPNNLSTM with normalisation both, without batch norm, dropout and input skip"""
     peer = randomise(MPNNLSTM(WIDTH, HIDDEN, VERTICES, len(steps()), 0.0))
     parameters = {}
-    for layer, (conv, norm) in enumerate([(peer._convolution_1, peer._batch_norm_1), (peer._convolution_2, peer._batch_norm_2)]):
+    pairs = [(peer._convolution_1, peer._batch_norm_1), (peer._convolution_2, peer._batch_norm_2)]
+    for layer, (conv, norm) in enumerate(pairs):
         torch.nn.init.ones_(norm.weight), torch.nn.init.zeros_(norm.bias)
         norm.eps = 0.0
         parameters |= {f"structure.{layer}.weight": conv.lin.weight.t(), f"structure.{layer}.bias": conv.bias}

@@ -147,18 +147,20 @@ def collect(steps, features, parameters, probes, outputs, gradients, gradients_o
 
 
 def rounding(case, drawn):
-    """How far the same pass in float32 is from the one in float64, as a share of the largest value of each tensor."""
+    """How far the same pass in float32 is from the one in float64, as a share of the largest
+    value of each tensor, or of one where that is larger."""
     steps, features, parameters, probes = drawn
     exact = run(case, *drawn)
     steps = [step._replace(weights=step.weights.float()) for step in steps]
     small = {key: value.float() for key, value in parameters.items()}
     rounded = run(case, steps, [x.float() for x in features], small, [x.float() for x in probes])
-    pairs = list(zip(exact[0] + exact[2], rounded[0] + rounded[2])) + [(exact[1][key], rounded[1][key]) for key in small]
+    pairs = [(exact[1][key], rounded[1][key]) for key in small]
+    pairs += zip(exact[0] + exact[2], rounded[0] + rounded[2])
     return max(float((one - other).abs().max() / one.abs().max().clamp(min=1)) for one, other in pairs)
 
 
 def save(path, held, metadata):
-    """Writes safetensors by hand: the library does not keep the order of the metadata, so its bytes differ from run to run."""
+    """Writes safetensors by hand: the library does not keep the order of the metadata, so its bytes would differ."""
     header, data = {"__metadata__": {key: str(value) for key, value in metadata.items()}}, b""
     for key, value in sorted(held.items(), key=lambda entry: (entry[1].dtype != torch.int64, entry[0])):
         kind, array = ("I64", value.numpy()) if value.dtype == torch.int64 else ("F32", value.float().numpy())
