@@ -136,7 +136,8 @@ pub const ALL: &[Recipe] = &[
         paper: "Li et al., ICLR 2018",
         parts: ["diffusion", "gru", "gated"],
         make: |config| {
-            Box::new(Diffused { input: config.features, hidden: config.hidden, walks: config.walks })
+            let Config { features: input, hidden, layers, walks, .. } = *config;
+            Box::new(Diffused { input, hidden, layers, walks })
         },
     },
     Recipe {

@@ -75,6 +75,18 @@ impl<'a> Tape<'a> {
         }))
     }
 
+    /// A matrix that needs no gradient, copied: for values that do not live as long as the tape.
+    pub fn copied(&mut self, shape: Shape, values: &[f32]) -> Result<Var> {
+        if shape.len() != values.len() {
+            return Err(Error::shape("input", format!("{} values were given for {shape}", values.len())));
+        }
+        let var = self.filled(shape, 0.0);
+        if let Value::Owned(copy) = &mut self.nodes[var.0].value {
+            copy.copy_from_slice(values);
+        }
+        Ok(var)
+    }
+
     /// A constant matrix of one number.
     pub fn filled(&mut self, shape: Shape, value: f32) -> Var {
         let mut values = self.arena.take(shape.len());

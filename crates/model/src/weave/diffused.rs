@@ -14,14 +14,21 @@ pub struct Diffused {
     pub input: usize,
     /// Columns of the state.
     pub hidden: usize,
+    /// Cells above each other; each reads the states of the one below.
+    pub layers: usize,
     /// Steps of each random walk.
     pub walks: usize,
 }
 
 impl Diffused {
-    /// Columns of a diffused matrix: itself, and every step of both walks.
-    fn columns(&self) -> usize {
-        (2 * self.walks + 1) * (self.input + self.hidden)
+    /// What the parameters of a layer are called, and the columns it diffuses: its input and its state, themselves and
+    /// after every step of both walks.
+    fn layer(&self, number: usize) -> (String, usize) {
+        let (prefix, input) = match number {
+            0 => (String::new(), self.input),
+            _ => (format!("layer.{number}."), self.hidden),
+        };
+        (prefix, (2 * self.walks + 1) * (input + self.hidden))
     }
 
     /// `[x, P x, P^2 x, ..., Q x, Q^2 x, ...]` side by side, for both walks `P` and `Q`.
@@ -40,12 +47,16 @@ impl Diffused {
 
 impl Model for Diffused {
     fn slots(&self) -> Vec<Slot> {
-        vec![
-            Slot::weight("gate.weight", self.columns(), 2 * self.hidden),
-            Slot::bias("gate.bias", 2 * self.hidden),
-            Slot::weight("candidate.weight", self.columns(), self.hidden),
-            Slot::bias("candidate.bias", self.hidden),
-        ]
+        let layer = |number| {
+            let (prefix, columns) = self.layer(number);
+            [
+                Slot::weight(format!("{prefix}gate.weight"), columns, 2 * self.hidden),
+                Slot::bias(format!("{prefix}gate.bias"), 2 * self.hidden),
+                Slot::weight(format!("{prefix}candidate.weight"), columns, self.hidden),
+                Slot::bias(format!("{prefix}candidate.bias"), self.hidden),
+            ]
+        };
+        (0..self.layers).flat_map(layer).collect()
     }
 
     fn width(&self) -> usize {
@@ -53,29 +64,35 @@ impl Model for Diffused {
     }
 
     fn exchange<'a>(&self, tape: &mut Tape<'a>, params: &Bound<'_>, window: &[Frame<'a>]) -> Result<Vec<Var>> {
-        let mut outputs: Vec<Var> = Vec::with_capacity(window.len());
-        for frame in window {
-            let before = match outputs.last() {
-                Some(&state) => state,
-                None => tape.filled(Shape::new(frame.graph.vertices(), self.hidden), 0.0),
-            };
-            let both = tape.concat_columns(&[frame.features, before])?;
-            let diffused = self.diffuse(tape, frame.graph, both)?;
-            let gates = tape.linear(diffused, params.get("gate.weight")?, params.get("gate.bias")?)?;
-            let gates = tape.sigmoid(gates)?;
-            let keep = tape.slice_columns(gates, 0..self.hidden)?;
-            let reset = tape.slice_columns(gates, self.hidden..2 * self.hidden)?;
-            let kept = tape.multiply(reset, before)?;
-            let both = tape.concat_columns(&[frame.features, kept])?;
-            let diffused = self.diffuse(tape, frame.graph, both)?;
-            let candidate = tape.linear(diffused, params.get("candidate.weight")?, params.get("candidate.bias")?)?;
-            let candidate = tape.tanh(candidate)?;
-            // z h + (1 - z) c = c + z (h - c)
-            let difference = tape.subtract(before, candidate)?;
-            let step = tape.multiply(keep, difference)?;
-            outputs.push(tape.add(candidate, step)?);
+        let mut rows: Vec<Var> = window.iter().map(|frame| frame.features).collect();
+        for number in 0..self.layers {
+            let (prefix, _) = self.layer(number);
+            let of = |what: &str| params.get(&format!("{prefix}{what}"));
+            let mut before: Option<Var> = None;
+            for (frame, row) in window.iter().zip(&mut rows) {
+                let state = match before {
+                    Some(state) => state,
+                    None => tape.filled(Shape::new(frame.graph.vertices(), self.hidden), 0.0),
+                };
+                let both = tape.concat_columns(&[*row, state])?;
+                let diffused = self.diffuse(tape, frame.graph, both)?;
+                let gates = tape.linear(diffused, of("gate.weight")?, of("gate.bias")?)?;
+                let gates = tape.sigmoid(gates)?;
+                let keep = tape.slice_columns(gates, 0..self.hidden)?;
+                let reset = tape.slice_columns(gates, self.hidden..2 * self.hidden)?;
+                let kept = tape.multiply(reset, state)?;
+                let both = tape.concat_columns(&[*row, kept])?;
+                let diffused = self.diffuse(tape, frame.graph, both)?;
+                let candidate = tape.linear(diffused, of("candidate.weight")?, of("candidate.bias")?)?;
+                let candidate = tape.tanh(candidate)?;
+                // z h + (1 - z) c = c + z (h - c)
+                let difference = tape.subtract(state, candidate)?;
+                let step = tape.multiply(keep, difference)?;
+                *row = tape.add(candidate, step)?;
+                before = Some(*row);
+            }
         }
-        Ok(outputs)
+        Ok(rows)
     }
 
     fn rows(&self, _: &mut Tape<'_>, _: &Bound<'_>, exchanged: &[Var]) -> Result<Vec<Var>> {

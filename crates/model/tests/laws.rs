@@ -1,0 +1,163 @@
+//! What holds for every model, over random graphs: empty ones, one vertex, self-loops only, a hub with all edges, isolated
+//! vertices.
+#![allow(clippy::unwrap_used)]
+
+use kymo_model::{Config, Frame, Graph, Params, Recipe, loss_by_rows, zoo};
+use kymo_tensor::{Arena, Shape, Tape, Var};
+use proptest::prelude::*;
+
+type Edges = Vec<(u32, u32, f32)>;
+
+const FEATURES: usize = 3;
+
+/// Graphs on so many vertices, of all the odd kinds.
+fn edges(vertices: u32) -> impl Strategy<Value = Edges> {
+    let weight = prop_oneof![Just(1.0f32), 0.1f32..3.0];
+    prop_oneof![
+        1 => Just(Vec::new()),
+        1 => prop::collection::vec((0..vertices, weight.clone()), 0..5).prop_map(|list| list.into_iter().map(|(v, w)| (v, v, w)).collect()),
+        1 => prop::collection::vec((0..vertices, weight.clone()), 0..12).prop_map(|list| list.into_iter().map(|(v, w)| (v, 0, w)).collect()),
+        3 => prop::collection::vec((0..vertices, 0..vertices, weight), 0..30),
+    ]
+}
+
+/// A window of graphs and features on the same vertices.
+fn windows() -> impl Strategy<Value = (usize, Vec<Edges>, Vec<f32>)> {
+    (1usize..9, 1usize..4).prop_flat_map(|(vertices, steps)| {
+        let features = prop::collection::vec(-1.0f32..1.0, steps * vertices * FEATURES);
+        (Just(vertices), prop::collection::vec(edges(vertices as u32), steps), features)
+    })
+}
+
+fn config(layers: usize) -> Config {
+    Config { features: FEATURES, hidden: 4, layers, heads: 2, window: 4, ..Config::default() }
+}
+
+/// The outputs of a model, step after step.
+fn outputs(recipe: &Recipe, config: &Config, vertices: usize, steps: &[Edges], features: &[f32]) -> Vec<Vec<f32>> {
+    let model = recipe.build(config).unwrap();
+    let mut params = Params::new(model.slots(), 5).unwrap();
+    // Biases begin as zeros, which would hide mistakes.
+    params.values.iter_mut().flatten().enumerate().for_each(|(i, value)| *value += 0.01 * (i % 7) as f32);
+    let arena = Arena::new();
+    let mut tape = Tape::new(&arena);
+    let bound = params.bind(&mut tape).unwrap();
+    let graphs: Vec<Graph> = steps.iter().map(|edges| Graph::from_edges(vertices, edges).unwrap()).collect();
+    let mut window = Vec::new();
+    for (graph, features) in graphs.iter().zip(features.chunks(vertices * FEATURES)) {
+        let features = tape.copied(Shape::new(vertices, FEATURES), features).unwrap();
+        window.push(Frame { graph, features });
+    }
+    let outputs = model.forward(&mut tape, &bound, &window).unwrap();
+    assert_eq!((outputs.len(), model.width()), (steps.len(), config.hidden));
+    outputs.iter().map(|&output| tape.value(output).to_vec()).collect()
+}
+
+fn close(a: &[f32], b: &[f32]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| (a - b).abs() <= 1e-4 * (1.0 + a.abs()))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn permuting_the_vertices_permutes_the_outputs((vertices, steps, features) in windows(), seed in 0usize..100, layers in 1usize..4) {
+        // Vertex v becomes vertex place[v].
+        let mut place: Vec<usize> = (0..vertices).collect();
+        for i in 0..vertices {
+            place.swap(i, (i * 7 + seed) % vertices);
+        }
+        let moved: Vec<Edges> = steps
+            .iter()
+            .map(|edges| edges.iter().map(|&(u, v, w)| (place[u as usize] as u32, place[v as usize] as u32, w)).collect())
+            .collect();
+        let permute = |rows: &[f32], width: usize| {
+            let mut permuted = vec![0.0; rows.len()];
+            for (v, row) in rows.chunks(width).enumerate() {
+                permuted[place[v] * width..][..width].copy_from_slice(row);
+            }
+            permuted
+        };
+        let moved_features: Vec<f32> = features.chunks(vertices * FEATURES).flat_map(|step| permute(step, FEATURES)).collect();
+        for recipe in zoo::ALL {
+            let before = outputs(recipe, &config(layers), vertices, &steps, &features);
+            let after = outputs(recipe, &config(layers), vertices, &moved, &moved_features);
+            for (before, after) in before.iter().zip(&after) {
+                prop_assert!(before.iter().all(|value| value.is_finite()), "{}", recipe.name);
+                prop_assert!(close(&permute(before, 4), after), "{}", recipe.name);
+            }
+        }
+    }
+
+    #[test]
+    fn later_snapshots_do_not_change_earlier_outputs((vertices, steps, features) in windows()) {
+        for recipe in zoo::ALL {
+            let whole = outputs(recipe, &config(1), vertices, &steps, &features);
+            for length in 1..=steps.len() {
+                let part = outputs(recipe, &config(1), vertices, &steps[..length], &features[..length * vertices * FEATURES]);
+                prop_assert_eq!(&part[..], &whole[..length], "{}", recipe.name);
+            }
+        }
+    }
+
+    /// Vertices that are not there have no edges: whatever their features, nobody hears them.
+    #[test]
+    fn absent_vertices_change_nothing((vertices, steps, features) in windows(), extra in 1usize..4) {
+        let all = vertices + extra;
+        let mut padded = Vec::new();
+        for step in features.chunks(vertices * FEATURES) {
+            padded.extend_from_slice(step);
+            padded.extend((0..extra * FEATURES).map(|i| i as f32 - 1.5));
+        }
+        // EvolveGCN-H listens to the vertices that score highest, with edges or without.
+        for recipe in zoo::ALL.iter().filter(|recipe| recipe.name != "evolvegcn-h") {
+            let before = outputs(recipe, &config(2), vertices, &steps, &features);
+            let after = outputs(recipe, &config(2), all, &steps, &padded);
+            for (before, after) in before.iter().zip(&after) {
+                prop_assert!(close(before, &after[..vertices * 4]), "{}", recipe.name);
+            }
+        }
+    }
+
+    #[test]
+    fn blocks_of_rows_are_the_whole((vertices, steps, features) in windows()) {
+        for recipe in zoo::ALL {
+            let model = recipe.build(&config(2)).unwrap();
+            let params = Params::new(model.slots(), 5).unwrap();
+            let arena = Arena::new();
+            let graphs: Vec<Graph> = steps.iter().map(|edges| Graph::from_edges(vertices, edges).unwrap()).collect();
+            let run = |by_rows: bool| -> (f32, Vec<Vec<f32>>) {
+                let mut tape = Tape::new(&arena);
+                let bound = params.bind(&mut tape).unwrap();
+                let mut window = Vec::new();
+                for (graph, features) in graphs.iter().zip(features.chunks(vertices * FEATURES)) {
+                    let features = tape.copied(Shape::new(vertices, FEATURES), features).unwrap();
+                    window.push(Frame { graph, features });
+                }
+                let squares = |tape: &mut Tape<'_>, outputs: &[Var]| {
+                    let mut all = Vec::new();
+                    for &output in outputs {
+                        let square = tape.multiply(output, output)?;
+                        all.push(tape.sum(square)?);
+                    }
+                    tape.add_all(&all)
+                };
+                let loss = if by_rows {
+                    loss_by_rows(&mut tape, &*model, &bound, &window, &[], move |tape, _, outputs, _| squares(tape, outputs))
+                } else {
+                    let outputs = model.forward(&mut tape, &bound, &window).unwrap();
+                    squares(&mut tape, &outputs)
+                }
+                .unwrap();
+                let gradients = tape.backward(loss).unwrap();
+                let of = |&var: &Var| gradients.of(var).map(<[f32]>::to_vec).unwrap_or_default();
+                (tape.value(loss)[0], bound.vars().iter().map(of).collect())
+            };
+            let ((whole, expected), (blocks, found)) = (run(false), run(true));
+            prop_assert!((whole - blocks).abs() <= 1e-4 * (1.0 + whole.abs()), "{}", recipe.name);
+            for (found, expected) in found.iter().zip(&expected) {
+                prop_assert!(expected.is_empty() || close(expected, found), "{}", recipe.name);
+            }
+        }
+    }
+}
