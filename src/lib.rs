@@ -21,3 +21,5 @@
 pub mod cli;
 
 pub use kymo_graph as graph;
+pub use kymo_model as model;
+pub use kymo_tensor as tensor;

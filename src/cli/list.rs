@@ -4,9 +4,10 @@ use std::io::Write;
 
 use clap::{Args, ValueEnum};
 use kymo_graph::{Result, generate, load};
+use kymo_model::zoo;
 use serde::Serialize;
 
-/// List what Kymo can read and generate
+/// List what Kymo can read, generate and train
 #[derive(Args, Debug)]
 pub struct List {
     /// What to list
@@ -22,6 +23,8 @@ enum What {
     Formats,
     /// Kinds of graphs that `kymo generate` makes
     Generators,
+    /// Models, with their parts and papers
+    Models,
 }
 
 #[derive(Serialize)]
@@ -32,6 +35,23 @@ struct Entry {
     example: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     defaults: Option<generate::Params>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<ModelFacts>,
+}
+
+/// What a model is made of, and where it was published.
+#[derive(Clone, Copy, Serialize)]
+struct ModelFacts {
+    structure: &'static str,
+    time: &'static str,
+    weave: &'static str,
+    paper: &'static str,
+}
+
+impl Entry {
+    fn new(name: &'static str, about: &'static str) -> Self {
+        Entry { name, about, example: None, defaults: None, model: None }
+    }
 }
 
 /// Prints the list.
@@ -39,25 +59,32 @@ pub fn run(args: &List, out: &mut dyn Write) -> Result<()> {
     let entries: Vec<Entry> = match args.what {
         What::Formats => load::ALL
             .iter()
-            .map(|f| Entry { name: f.name(), about: f.about(), example: Some(f.example()), defaults: None })
+            .map(|format| Entry { example: Some(format.example()), ..Entry::new(format.name(), format.about()) })
             .collect(),
         What::Generators => generate::ALL
             .iter()
-            .map(|g| Entry { name: g.name(), about: g.about(), example: None, defaults: Some(g.defaults()) })
-            .chain([Entry {
-                name: super::generate::FROM_STATIC,
-                about: super::generate::FROM_STATIC_ABOUT,
-                example: None,
-                defaults: None,
-            }])
+            .map(|kind| Entry { defaults: Some(kind.defaults()), ..Entry::new(kind.name(), kind.about()) })
+            .chain([Entry::new(super::generate::FROM_STATIC, super::generate::FROM_STATIC_ABOUT)])
+            .collect(),
+        What::Models => zoo::ALL
+            .iter()
+            .map(|recipe| {
+                let ([structure, time, weave], paper) = (recipe.parts, recipe.paper);
+                let model = Some(ModelFacts { structure, time, weave, paper });
+                Entry { model, ..Entry::new(recipe.name, recipe.about) }
+            })
             .collect(),
     };
     if args.json {
         return super::print_json(out, &entries);
     }
     let width = entries.iter().map(|entry| entry.name.len()).max().unwrap_or(0);
-    for Entry { name, about, .. } in entries {
-        writeln!(out, "{name:width$}  {about}").map_err(super::cannot_print)?;
+    for Entry { name, about, model, .. } in entries {
+        let parts = model.map(|facts| {
+            let ModelFacts { structure, time, weave, paper } = facts;
+            format!("\n{:width$}  {structure} x {time}, {weave}; {paper}", "")
+        });
+        writeln!(out, "{name:width$}  {about}{}", parts.unwrap_or_default()).map_err(super::cannot_print)?;
     }
     Ok(())
 }
