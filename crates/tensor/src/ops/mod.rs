@@ -1,7 +1,10 @@
 //! The operations: one file each, and a method of the tape for each.
 
+mod aggregate;
 mod by_rows;
 mod linear;
+mod sddmm;
+mod spmm;
 
 pub use linear::{multiply, multiply_into, weight_gradient};
 
