@@ -85,6 +85,11 @@ impl Lines {
         self.origins.as_deref()
     }
 
+    /// How many pieces there are.
+    pub fn pieces(&self) -> usize {
+        self.pieces.len()
+    }
+
     /// How many pieces are segments of a line.
     pub fn segments(&self) -> usize {
         self.segments

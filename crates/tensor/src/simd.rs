@@ -47,6 +47,9 @@ pub fn fma<const FUSED: bool>(a: f32, b: f32, c: f32) -> f32 {
     if FUSED { a.mul_add(b, c) } else { a * b + c }
 }
 
+/// Numbers in a line of the cache.
+pub const CACHE_LINE: usize = 16;
+
 /// Asks for the line of the cache in which a number lies, to have it there later. Any place may be named: one outside the
 /// slice is merely useless.
 #[inline(always)]

@@ -5,18 +5,15 @@
 //! across the ends of lines, since lines are often too short to fill the wait by themselves.
 
 use crate::arena::Arena;
-use crate::lines::{Lines, Piece, run};
-use crate::simd::{fma, prefetch, simd};
+use crate::lines::{Cut, Lines, Piece, run};
+use crate::simd::{CACHE_LINE, fma, prefetch, simd};
 
 /// How many entries before its turn a row is asked for.
-const AHEAD: usize = 12;
+pub(super) const AHEAD: usize = 12;
 
 /// Entries over which one block of columns is summed before the next block where there are several: few enough that the
 /// lines of the cache which two blocks share are still there.
 const CHUNK: usize = 64;
-
-/// Numbers in a line of the cache.
-const CACHE_LINE: usize = 16;
 
 /// Which row an entry adds to the sum of its line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,15 +51,21 @@ impl Sum<'_> {
         let mut scratch = arena.take(self.lines.segments() * width);
         let (jobs, cuts) = self.lines.deal_lines(width, output, &mut scratch);
         run(jobs, |(piece, output)| sum_piece(self, piece, output, add && !piece.is_segment));
-        for (row, segments) in cuts {
-            if !add {
-                row.fill(0.0);
-            }
-            for partial in scratch[segments.start * width..segments.end * width].chunks_exact(width) {
-                row.iter_mut().zip(partial).for_each(|(sum, value)| *sum += value);
-            }
-        }
+        add_segments(cuts, &scratch, add);
         arena.give(scratch);
+    }
+}
+
+/// Puts lines that were cut together from what their segments came to, in order.
+pub(super) fn add_segments(cuts: Vec<Cut<'_>>, scratch: &[f32], add: bool) {
+    for (row, segments) in cuts {
+        if !add {
+            row.fill(0.0);
+        }
+        let width = row.len();
+        for partial in scratch[segments.start * width..segments.end * width].chunks_exact(width) {
+            row.iter_mut().zip(partial).for_each(|(sum, value)| *sum += value);
+        }
     }
 }
 

@@ -2,7 +2,12 @@
 
 mod aggregate;
 mod by_rows;
+mod edge_scores;
+mod edge_softmax;
+mod gather;
 mod linear;
+mod row_max;
+mod scatter;
 mod sddmm;
 mod spmm;
 

@@ -2,18 +2,15 @@
 
 use std::sync::Arc;
 
-use super::aggregate::{Sum, Take};
+use super::aggregate::{AHEAD, Sum, Take};
 use super::spmm::expect_heads;
 use crate::arena::Arena;
 use crate::error::{Result, expect_inputs, expect_shape};
 use crate::lines::{Lines, Piece, run};
 use crate::op::{Back, Op, Shape, View};
 use crate::pattern::Pattern;
-use crate::simd::{fma, prefetch, simd};
+use crate::simd::{CACHE_LINE, fma, prefetch, simd};
 use crate::tape::{Tape, Var};
-
-/// How many entries before its turn a row is asked for.
-const AHEAD: usize = 12;
 
 /// Sums that are taken side by side in a product of rows.
 const LANES: usize = 16;
@@ -55,7 +52,7 @@ fn dots_piece_body<const FUSED: bool>(dots: &Dots<'_>, piece: &Piece, output: &m
         let left = &left[line * width..(line + 1) * width];
         for (k, output) in lines.entries(piece, line).zip(&mut outputs) {
             let ahead = others[(k + AHEAD).min(others.len() - 1)] as usize * width;
-            for column in (0..width).step_by(LANES) {
+            for column in (0..width).step_by(CACHE_LINE) {
                 prefetch(right, ahead + column);
             }
             let start = others[k] as usize * width;
