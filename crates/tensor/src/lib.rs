@@ -7,12 +7,15 @@
 pub mod arena;
 pub mod check;
 pub mod error;
+mod lines;
 pub mod op;
 pub mod ops;
+pub mod pattern;
 mod simd;
 pub mod tape;
 
 pub use arena::Arena;
 pub use error::{Error, Result};
 pub use op::{Back, Op, Shape, View};
+pub use pattern::Pattern;
 pub use tape::{Gradients, Tape, Var};

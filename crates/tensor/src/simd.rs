@@ -47,6 +47,27 @@ pub fn fma<const FUSED: bool>(a: f32, b: f32, c: f32) -> f32 {
     if FUSED { a.mul_add(b, c) } else { a * b + c }
 }
 
+/// Numbers in a line of the cache.
+pub const CACHE_LINE: usize = 16;
+
+/// Asks for the line of the cache in which a number lies, to have it there later. Any place may be named: one outside the
+/// slice is merely useless.
+#[inline(always)]
+pub fn prefetch(values: &[f32], at: usize) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        let place = values.as_ptr().wrapping_add(at);
+        // SAFETY: the instruction is part of every such machine, never faults and changes no memory.
+        #[allow(unsafe_code)]
+        unsafe {
+            _mm_prefetch::<_MM_HINT_T0>(place.cast());
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (values, at);
+}
+
 /// The exponential function to within two units of the last place, without branches, so that loops over it vectorise.
 ///
 /// Cody and Waite's reduction by multiples of ln 2 in two parts, then a polynomial of degree five.

@@ -1,0 +1,176 @@
+//! Sums over the entries of each line: the kernel under most sparse operations and their gradients.
+//!
+//! A line's sum is held in registers, a block of columns at a time, while the rows it is made of stream past. Those rows
+//! lie anywhere in memory, so what the loop waits for is their arrival: it asks for each some entries before its turn,
+//! across the ends of lines, since lines are often too short to fill the wait by themselves.
+
+use crate::arena::Arena;
+use crate::lines::{Cut, Lines, Piece, run};
+use crate::simd::{CACHE_LINE, fma, prefetch, simd};
+
+/// How many entries before its turn a row is asked for.
+pub(super) const AHEAD: usize = 12;
+
+/// Entries over which one block of columns is summed before the next block where there are several: few enough that the
+/// lines of the cache which two blocks share are still there.
+const CHUNK: usize = 64;
+
+/// Which row an entry adds to the sum of its line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Take {
+    /// The row of its other end.
+    Other,
+    /// Its own row, of a matrix with a row for each entry in the original order.
+    Own,
+}
+
+/// For each line, the sum over its entries of a row of `x` times the value of the entry.
+#[derive(Clone, Copy)]
+pub(crate) struct Sum<'a> {
+    /// The lines.
+    pub lines: &'a Lines,
+    /// Which rows are summed.
+    pub take: Take,
+    /// The values, one for each entry in the original order and head; `None` where all are one.
+    pub values: Option<&'a [f32]>,
+    /// Into how many equal parts, each with a value of its own, a row is divided.
+    pub heads: usize,
+    /// Where the rows come from.
+    pub x: &'a [f32],
+    /// How wide they are.
+    pub width: usize,
+}
+
+impl Sum<'_> {
+    /// Computes the sums, or adds them.
+    pub fn compute(&self, arena: &Arena, output: &mut [f32], add: bool) {
+        let width = self.width;
+        if width == 0 {
+            return;
+        }
+        let mut scratch = arena.take(self.lines.segments() * width);
+        let (jobs, cuts) = self.lines.deal_lines(width, output, &mut scratch);
+        run(jobs, |(piece, output)| sum_piece(self, piece, output, add && !piece.is_segment));
+        add_segments(cuts, &scratch, add);
+        arena.give(scratch);
+    }
+}
+
+/// Puts lines that were cut together from what their segments came to, in order.
+pub(super) fn add_segments(cuts: Vec<Cut<'_>>, scratch: &[f32], add: bool) {
+    for (row, segments) in cuts {
+        if !add {
+            row.fill(0.0);
+        }
+        let width = row.len();
+        for partial in scratch[segments.start * width..segments.end * width].chunks_exact(width) {
+            row.iter_mut().zip(partial).for_each(|(sum, value)| *sum += value);
+        }
+    }
+}
+
+simd! {
+    fn sum_piece(sum: &Sum<'_>, piece: &Piece, output: &mut [f32], add: bool) = sum_piece_body;
+}
+
+/// Chooses the loop by where rows and values come from, so that the loop itself need not ask.
+#[inline(always)]
+fn sum_piece_body<const FUSED: bool>(sum: &Sum<'_>, piece: &Piece, output: &mut [f32], add: bool) {
+    let others = sum.lines.others();
+    let heads = sum.heads;
+    match (sum.take, sum.values, sum.lines.origins()) {
+        (Take::Other, None, _) => {
+            sum_lines::<FUSED>(sum, piece, output, add, |k| others[k] as usize, |_, _| 1.0);
+        }
+        (Take::Other, Some(values), None) => {
+            let value = |k: usize, head: usize| values[k * heads + head];
+            sum_lines::<FUSED>(sum, piece, output, add, |k| others[k] as usize, value);
+        }
+        (Take::Other, Some(values), Some(origins)) => {
+            let value = |k: usize, head: usize| values[origins[k] as usize * heads + head];
+            sum_lines::<FUSED>(sum, piece, output, add, |k| others[k] as usize, value);
+        }
+        (Take::Own, _, None) => sum_lines::<FUSED>(sum, piece, output, add, |k| k, |_, _| 1.0),
+        (Take::Own, _, Some(origins)) => {
+            sum_lines::<FUSED>(sum, piece, output, add, |k| origins[k] as usize, |_, _| 1.0);
+        }
+    }
+}
+
+#[inline(always)]
+fn sum_lines<const FUSED: bool>(
+    sum: &Sum<'_>,
+    piece: &Piece,
+    output: &mut [f32],
+    add: bool,
+    row: impl Fn(usize) -> usize + Copy,
+    value: impl Fn(usize, usize) -> f32 + Copy,
+) {
+    let part = sum.width / sum.heads;
+    let is_one_block = sum.heads == 1 && matches!(part, 4 | 8 | 16 | 32 | 64 | 128);
+    for (line, output) in piece.lines.clone().zip(output.chunks_exact_mut(sum.width)) {
+        if !add {
+            output.fill(0.0);
+        }
+        let entries = sum.lines.entries(piece, line);
+        let chunk = if is_one_block { entries.len().max(1) } else { CHUNK };
+        for start in entries.clone().step_by(chunk) {
+            let block = Block { sum, first: start, end: (start + chunk).min(entries.end) };
+            for (head, output) in output.chunks_exact_mut(part).enumerate() {
+                let value = |k: usize| value(k, head);
+                let mut at = 0;
+                while at < part {
+                    let (column, output) = (head * part + at, &mut output[at..]);
+                    at += match part - at {
+                        128.. => block.add::<FUSED, 128>(column, output, row, value),
+                        64.. => block.add::<FUSED, 64>(column, output, row, value),
+                        32.. => block.add::<FUSED, 32>(column, output, row, value),
+                        16.. => block.add::<FUSED, 16>(column, output, row, value),
+                        8.. => block.add::<FUSED, 8>(column, output, row, value),
+                        4.. => block.add::<FUSED, 4>(column, output, row, value),
+                        _ => block.add::<FUSED, 1>(column, output, row, value),
+                    };
+                }
+            }
+        }
+    }
+}
+
+/// Some entries of one line.
+#[derive(Clone, Copy)]
+struct Block<'a> {
+    sum: &'a Sum<'a>,
+    first: usize,
+    end: usize,
+}
+
+impl Block<'_> {
+    /// Adds `W` columns from `column` on; how many they were.
+    #[inline(always)]
+    fn add<const FUSED: bool, const W: usize>(
+        self,
+        column: usize,
+        output: &mut [f32],
+        row: impl Fn(usize) -> usize,
+        value: impl Fn(usize) -> f32,
+    ) -> usize {
+        let (x, width) = (self.sum.x, self.sum.width);
+        let last = self.sum.lines.others().len() - 1;
+        let Some(output) = output.first_chunk_mut::<W>() else { return W };
+        let mut sums = *output;
+        for k in self.first..self.end {
+            let ahead = row((k + AHEAD).min(last)) * width + column;
+            for line in (0..W).step_by(CACHE_LINE) {
+                prefetch(x, ahead + line);
+            }
+            let start = row(k) * width + column;
+            let Some(source) = x[start..].first_chunk::<W>() else { continue };
+            let value = value(k);
+            for j in 0..W {
+                sums[j] = fma::<FUSED>(value, source[j], sums[j]);
+            }
+        }
+        *output = sums;
+        W
+    }
+}
