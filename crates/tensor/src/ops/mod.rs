@@ -2,6 +2,8 @@
 
 mod by_rows;
 mod linear;
+pub(crate) mod pieces;
+mod product;
 
 pub use linear::{multiply, multiply_into, weight_gradient};
 
