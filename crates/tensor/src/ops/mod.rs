@@ -1,9 +1,15 @@
 //! The operations: one file each, and a method of the tape for each.
 
+mod activation;
 mod by_rows;
+mod columns;
+mod dropout;
+mod elementwise;
 mod linear;
 pub(crate) mod pieces;
 mod product;
+mod reduce;
+mod rows;
 
 pub use linear::{multiply, multiply_into, weight_gradient};
 

@@ -82,7 +82,8 @@ pub(crate) mod tests {
     /// Fixed numbers between -1 and 1.
     pub(crate) fn numbers(rows: usize, columns: usize, salt: u32) -> (Shape, Vec<f32>) {
         let value = |i: u32| {
-            let mixed = (i ^ salt.wrapping_mul(0x9E37_79B9)).wrapping_mul(747_796_405).wrapping_add(2_891_336_453);
+            let mixed =
+                (i ^ salt.wrapping_mul(0x9E37_79B9)).wrapping_mul(747_796_405).wrapping_add(2_891_336_453);
             ((mixed ^ (mixed >> 15)).wrapping_mul(277_803_737) >> 12) as f32 / 524_288.0 - 1.0
         };
         (Shape::new(rows, columns), (0..(rows * columns) as u32).map(value).collect())
@@ -95,7 +96,8 @@ pub(crate) mod tests {
     ) -> Vec<Vec<f32>> {
         let arena = Arena::new();
         let mut tape = Tape::new(&arena);
-        let vars: Vec<Var> = inputs.iter().map(|(shape, values)| tape.parameter(*shape, values).unwrap()).collect();
+        let vars: Vec<Var> =
+            inputs.iter().map(|(shape, values)| tape.parameter(*shape, values).unwrap()).collect();
         let output = build(&mut tape, &vars).unwrap();
         let mut gradients: Gradients<'_> = tape.backward_with(output, tape.value(output).to_vec()).unwrap();
         let mut all = vec![tape.value(output).to_vec()];
@@ -111,7 +113,9 @@ pub(crate) mod tests {
         let bits = |threads: usize| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             let all = pool.install(|| run(inputs, &build));
-            all.into_iter().map(|values| values.into_iter().map(f32::to_bits).collect()).collect::<Vec<Vec<u32>>>()
+            all.into_iter()
+                .map(|values| values.into_iter().map(f32::to_bits).collect())
+                .collect::<Vec<Vec<u32>>>()
         };
         let one = bits(1);
         assert!(one.iter().flatten().all(|&bits| f32::from_bits(bits).is_finite()));

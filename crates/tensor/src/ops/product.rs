@@ -136,7 +136,13 @@ pub(crate) enum Side {
 }
 
 /// `output (+)= x w`, or `x w^T`, for some columns of all three.
-pub(crate) fn multiply_columns(x: Columns<'_>, w: Columns<'_>, side: Side, output: ColumnsMut<'_>, add: bool) {
+pub(crate) fn multiply_columns(
+    x: Columns<'_>,
+    w: Columns<'_>,
+    side: Side,
+    output: ColumnsMut<'_>,
+    add: bool,
+) {
     let (inner, columns, right) = match side {
         Side::Plain => (w.rows, w.columns, w.plain()),
         Side::Transposed => (w.columns, w.rows, w.transposed()),
