@@ -2,17 +2,20 @@
 //!
 //! Fresh memory costs a page fault for every four kilobytes, which is the largest tax of engines that allocate as they go.
 
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-
-use rustc_hash::FxHashMap;
 
 /// Buffers by length, free to be used.
 #[derive(Debug, Default)]
 pub struct Arena {
-    free: Mutex<FxHashMap<usize, Vec<Vec<f32>>>>,
+    /// Free buffers by capacity.
+    free: Mutex<BTreeMap<usize, Vec<Vec<f32>>>>,
     allocated: AtomicUsize,
     children: Mutex<Vec<Arena>>,
+    /// Whether a buffer may be lent that is longer than was asked for. Blocks of rows are alike but for the last one, which
+    /// is shorter and which another thread may get in the next step: it is to find room in the buffers of a whole block.
+    lends_longer: bool,
 }
 
 impl Arena {
@@ -24,7 +27,13 @@ impl Arena {
     /// A buffer of this length that holds anything.
     pub fn take(&self, length: usize) -> Vec<f32> {
         let mut free = self.free.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if let Some(buffer) = free.get_mut(&length).and_then(Vec::pop) {
+        let exact = free.get_mut(&length).and_then(Vec::pop);
+        let found = exact.or_else(|| {
+            let longer = free.range_mut(length..).find(|(_, buffers)| !buffers.is_empty());
+            longer.filter(|_| self.lends_longer && length > 0).and_then(|(_, buffers)| buffers.pop())
+        });
+        if let Some(mut buffer) = found {
+            buffer.resize(length, 0.0);
             return buffer;
         }
         drop(free);
@@ -41,9 +50,9 @@ impl Arena {
 
     /// Gives a buffer back.
     pub fn give(&self, buffer: Vec<f32>) {
-        if !buffer.is_empty() {
+        if buffer.capacity() > 0 {
             let mut free = self.free.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            free.entry(buffer.len()).or_default().push(buffer);
+            free.entry(buffer.capacity()).or_default().push(buffer);
         }
     }
 
@@ -56,11 +65,35 @@ impl Arena {
     /// Lends an arena of its own to a piece of work that runs beside others.
     pub fn lend(&self) -> Arena {
         let mut children = self.children.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        children.pop().unwrap_or_default()
+        children.pop().unwrap_or_else(|| Arena { lends_longer: true, ..Arena::default() })
     }
 
     /// Takes a lent arena back, with its buffers.
     pub fn take_back(&self, child: Arena) {
         self.children.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(child);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_are_used_again_and_lent_arenas_give_longer_ones() {
+        let arena = Arena::new();
+        for _ in 0..3 {
+            let buffers = [arena.take(5), arena.take(7)];
+            assert_eq!(buffers.map(|buffer| (buffer.len(), arena.give(buffer)).0), [5, 7]);
+        }
+        assert_eq!(arena.bytes(), 4 * 12);
+        let lent = arena.lend();
+        lent.give(lent.take(100));
+        for length in [30, 100, 1] {
+            let buffer = lent.take(length);
+            assert_eq!(buffer.len(), length);
+            lent.give(buffer);
+        }
+        arena.take_back(lent);
+        assert_eq!(arena.bytes(), 4 * 112);
     }
 }

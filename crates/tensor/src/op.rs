@@ -1,6 +1,7 @@
 //! The seam: what an operation is.
 
 use std::fmt;
+use std::ops::Range;
 
 use crate::error::Result;
 
@@ -54,6 +55,16 @@ impl<'a> View<'a> {
     pub fn row(&self, index: usize) -> &'a [f32] {
         &self.values[index * self.shape.columns..(index + 1) * self.shape.columns]
     }
+
+    /// Some of its rows.
+    #[inline]
+    pub fn rows(&self, range: Range<usize>) -> View<'a> {
+        let columns = self.shape.columns;
+        View {
+            shape: Shape::new(range.len(), columns),
+            values: &self.values[range.start * columns..range.end * columns],
+        }
+    }
 }
 
 /// What an operation has at hand to compute its gradient.
@@ -66,6 +77,8 @@ pub struct Back<'a, 'g> {
     pub saved: &'a [f32],
     /// The gradient of its output.
     pub upstream: &'a [f32],
+    /// Room to work in, of the length that [`Op::scratch`] asked for; it holds anything.
+    pub scratch: &'a mut [f32],
     /// The gradients of its inputs, to be added to; `None` where nobody asks for one.
     pub gradients: &'a mut [Option<&'g mut [f32]>],
 }
@@ -90,6 +103,11 @@ pub trait Op: Send + Sync {
 
     /// How many numbers it puts aside for its gradient.
     fn saved(&self, _inputs: &[Shape]) -> usize {
+        0
+    }
+
+    /// How many numbers of room it needs to compute its gradient.
+    fn scratch(&self, _inputs: &[Shape]) -> usize {
         0
     }
 

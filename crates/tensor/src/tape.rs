@@ -175,11 +175,14 @@ impl<'a> Tape<'a> {
             let views: Vec<View<'_>> = node.inputs.iter().map(|&input| self.view(input)).collect();
             let mut slots: Vec<Option<&mut [f32]>> =
                 buffers.iter_mut().map(|buffer| buffer.as_deref_mut()).collect();
+            let shapes: Vec<Shape> = views.iter().map(|view| view.shape).collect();
+            let mut scratch = self.arena.take(op.scratch(&shapes));
             op.backward(Back {
                 inputs: &views,
                 output: View { shape: node.shape, values: node.value.get() },
                 saved: &node.saved,
                 upstream: &upstream,
+                scratch: &mut scratch,
                 gradients: &mut slots,
             })?;
             for (input, buffer) in node.inputs.iter().zip(buffers) {
@@ -192,6 +195,7 @@ impl<'a> Tape<'a> {
                     none => *none = Some(buffer),
                 }
             }
+            self.arena.give(scratch);
             self.arena.give(upstream);
         }
         Ok(Gradients { arena: self.arena, all })
@@ -219,6 +223,12 @@ impl Gradients<'_> {
     /// The gradient of a parameter; `None` where nothing depends on it.
     pub fn of(&self, var: Var) -> Option<&[f32]> {
         self.all.get(var.0)?.as_deref()
+    }
+
+    /// Takes the gradient of a parameter out, so that it can outlive the tape, which borrows the parameters that an
+    /// optimiser is about to change. It belongs to the arena, to which it is to be given back.
+    pub fn take(&mut self, var: Var) -> Option<Vec<f32>> {
+        self.all.get_mut(var.0)?.take()
     }
 }
 

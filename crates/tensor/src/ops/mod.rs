@@ -1,13 +1,21 @@
 //! The operations: one file each, and a method of the tape for each.
 
+mod activation;
 mod aggregate;
 mod by_rows;
+mod columns;
+mod dropout;
 mod edge_scores;
 mod edge_softmax;
+mod elementwise;
 mod gather;
 mod head_dots;
 mod linear;
+pub(crate) mod pieces;
+mod product;
+mod reduce;
 mod row_max;
+mod rows;
 mod scatter;
 mod sddmm;
 mod spmm;
