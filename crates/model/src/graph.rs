@@ -146,13 +146,13 @@ impl Graph {
     pub fn with_loops(&self) -> Result<Arc<Pattern>> {
         kept(&self.with_loops, || {
             let (starts, columns, _) = self.looped();
-            Ok(Arc::new(Pattern::new(self.vertices(), starts, columns)?))
+            Ok(Arc::new(Pattern::new(self.vertices(), wide(&starts), columns)?))
         })
     }
 
     /// Where the edges are.
     pub fn plain(&self) -> Result<Arc<Pattern>> {
-        kept(&self.plain, || Ok(Arc::new(Pattern::new(self.vertices(), self.starts.clone(), self.sources.clone())?)))
+        kept(&self.plain, || Ok(Arc::new(Pattern::new(self.vertices(), wide(&self.starts), self.sources.clone())?)))
     }
 
     /// The matrix of graph convolution: a loop of weight 1 at every vertex that has none, then the normalisation. Degrees
@@ -219,13 +219,18 @@ impl Graph {
                 against[next[source]] = share(self.weight(index), inward[target]);
                 next[source] += 1;
             }
-            let back = Arc::new(Pattern::new(vertices, starts, columns)?);
+            let back = Arc::new(Pattern::new(vertices, wide(&starts), columns)?);
             Ok([
                 Weighted { pattern: self.plain()?, values: Arc::new(along) },
                 Weighted { pattern: back, values: Arc::new(against) },
             ])
         })
     }
+}
+
+/// Positions as a pattern keeps them.
+fn wide(starts: &[usize]) -> Vec<u64> {
+    starts.iter().map(|&start| start as u64).collect()
 }
 
 /// What a cell holds, made now if it holds nothing yet.

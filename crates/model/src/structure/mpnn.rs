@@ -35,7 +35,7 @@ impl Structure for Mpnn {
             }
             all.push(x);
         }
-        if all.len() == 1 { Ok(x) } else { tape.concat_columns(&all) }
+        if all.len() == 1 { Ok(x) } else { tape.concatenate_columns(&all) }
     }
 
     fn rows(&self, tape: &mut Tape<'_>, params: &Bound<'_>, exchanged: Var) -> Result<Var> {
@@ -46,6 +46,6 @@ impl Structure for Mpnn {
         let last = tape.slice_columns(exchanged, before..columns)?;
         let last = self.0.rows(tape, params, last)?;
         let earlier = tape.slice_columns(exchanged, 0..before)?;
-        tape.concat_columns(&[earlier, last])
+        tape.concatenate_columns(&[earlier, last])
     }
 }

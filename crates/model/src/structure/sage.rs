@@ -62,12 +62,12 @@ impl Structure for Sage {
                 tape.row_max(graph.plain()?, layer)?
             }
         };
-        tape.concat_columns(&[x, heard])
+        tape.concatenate_columns(&[x, heard])
     }
 
     fn rows(&self, tape: &mut Tape<'_>, params: &Bound<'_>, exchanged: Var) -> Result<Var> {
         let of = |what: &str| params.get(&format!("{}.{what}", self.name));
-        let weight = tape.concat_rows(&[of("self")?, of("neighbour")?])?;
+        let weight = tape.concatenate_rows(&[of("self")?, of("neighbour")?])?;
         let x = tape.linear(exchanged, weight, of("bias")?)?;
         self.activation.apply(tape, x)
     }

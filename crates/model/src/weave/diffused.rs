@@ -41,7 +41,7 @@ impl Diffused {
                 all.push(reached);
             }
         }
-        tape.concat_columns(&all)
+        tape.concatenate_columns(&all)
     }
 }
 
@@ -74,14 +74,14 @@ impl Model for Diffused {
                     Some(state) => state,
                     None => tape.filled(Shape::new(frame.graph.vertices(), self.hidden), 0.0),
                 };
-                let both = tape.concat_columns(&[*row, state])?;
+                let both = tape.concatenate_columns(&[*row, state])?;
                 let diffused = self.diffuse(tape, frame.graph, both)?;
                 let gates = tape.linear(diffused, of("gate.weight")?, of("gate.bias")?)?;
                 let gates = tape.sigmoid(gates)?;
                 let keep = tape.slice_columns(gates, 0..self.hidden)?;
                 let reset = tape.slice_columns(gates, self.hidden..2 * self.hidden)?;
                 let kept = tape.multiply(reset, state)?;
-                let both = tape.concat_columns(&[*row, kept])?;
+                let both = tape.concatenate_columns(&[*row, kept])?;
                 let diffused = self.diffuse(tape, frame.graph, both)?;
                 let candidate = tape.linear(diffused, of("candidate.weight")?, of("candidate.bias")?)?;
                 let candidate = tape.tanh(candidate)?;
