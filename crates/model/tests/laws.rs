@@ -39,10 +39,10 @@ fn outputs(recipe: &Recipe, config: &Config, vertices: usize, steps: &[Edges], f
     let mut params = Params::new(model.slots(), 5).unwrap();
     // Biases begin as zeros, which would hide mistakes.
     params.values.iter_mut().flatten().enumerate().for_each(|(i, value)| *value += 0.01 * (i % 7) as f32);
+    let graphs: Vec<Graph> = steps.iter().map(|edges| Graph::from_edges(vertices, edges).unwrap()).collect();
     let arena = Arena::new();
     let mut tape = Tape::new(&arena);
     let bound = params.bind(&mut tape).unwrap();
-    let graphs: Vec<Graph> = steps.iter().map(|edges| Graph::from_edges(vertices, edges).unwrap()).collect();
     let mut window = Vec::new();
     for (graph, features) in graphs.iter().zip(features.chunks(vertices * FEATURES)) {
         let features = tape.copied(Shape::new(vertices, FEATURES), features).unwrap();

@@ -36,8 +36,7 @@ impl Time for Gru {
         let (input, state, bias, state_bias) = (of("input")?, of("state")?, of("bias")?, of("state_bias")?);
         let (mut before, mut rows) = (None, Vec::with_capacity(steps.len()));
         for &step in steps {
-            let gates = tape.linear(step, input, bias)?;
-            let after = tape.gru_cell(gates, before, state, state_bias)?;
+            let after = tape.gru_cell_with_input(step, input, bias, before, state, state_bias)?;
             before = Some(after);
             rows.push(after);
         }

@@ -41,9 +41,9 @@ impl Time for Lstm {
             let (input, state, bias) = (of("input")?, of("state")?, of("bias")?);
             let mut before = None;
             for row in &mut rows {
-                let cell = tape.lstm_cell(*row, input, before, state, bias)?;
+                let cell = tape.lstm_cell(*row, input, bias, before, state)?;
                 before = Some(cell);
-                *row = tape.slice_columns(cell, 0..self.hidden)?;
+                *row = tape.lstm_output(cell)?;
             }
         }
         Ok(rows)

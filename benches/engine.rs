@@ -1,0 +1,248 @@
+//! The engine and the models against the arithmetic and the memory of the machine, measured in the same run:
+//! `cargo bench --bench engine [NAME...]`.
+//!
+//! Names: `t-gcn`, `spmm`, `models`, `scale`. Each line ends with the ratio to its bound; nothing here decides a test.
+
+#![allow(clippy::print_stdout, clippy::unwrap_used)]
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::Instant;
+
+use kymo::graph::generate::{self, Params as Kind};
+use kymo::graph::{Snapshot, StepEdges};
+use kymo::model::{Config, Frame, Graph, Model, Params, loss_by_rows, zoo};
+use kymo::tensor::optim::{Adam, AdamSettings, Optimiser};
+use kymo::tensor::pattern::Pattern;
+use kymo::tensor::{Arena, Shape, Tape, View, ops};
+use rayon::prelude::*;
+
+const FEATURES: usize = 32;
+const HIDDEN: usize = 64;
+const WINDOW: usize = 4;
+
+fn main() {
+    let chosen: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
+    let wanted = |name: &str| chosen.is_empty() || chosen.iter().any(|chosen| chosen == name);
+    println!("{} threads", rayon::current_num_threads());
+    let benches: [(&str, fn()); 4] = [("t-gcn", t_gcn), ("spmm", spmm), ("models", models), ("scale", scale)];
+    for (name, bench) in benches {
+        if wanted(name) {
+            bench();
+        }
+    }
+}
+
+/// Milliseconds of `runs` runs: the median, after one to warm up.
+fn median(runs: usize, mut run: impl FnMut()) -> f64 {
+    run();
+    let timed = |_| {
+        let begun = Instant::now();
+        run();
+        begun.elapsed().as_secs_f64() * 1e3
+    };
+    let mut times: Vec<f64> = (0..runs).map(timed).collect();
+    times.sort_by(f64::total_cmp);
+    times[runs / 2]
+}
+
+/// What the `gemm` crate reaches on this machine in the shapes of the cells, all threads, in GFLOP/s: the best of several.
+fn peak() -> f64 {
+    let (rows, inner, columns, times) = (256, HIDDEN, 3 * HIDDEN, 400);
+    let run = || {
+        let threads = rayon::current_num_threads();
+        let begun = Instant::now();
+        (0..threads).into_par_iter().for_each(|_| {
+            let (x, w, mut y) = (vec![0.5; rows * inner], vec![0.1; inner * columns], vec![0.0; rows * columns]);
+            for _ in 0..times {
+                let x = View { shape: Shape::new(rows, inner), values: &x };
+                ops::multiply(x, View { shape: Shape::new(inner, columns), values: &w }, &mut y);
+                black_box(&mut y);
+            }
+        });
+        2.0 * (rows * inner * columns * times * threads) as f64 / begun.elapsed().as_secs_f64() / 1e9
+    };
+    (0..8).map(|_| run()).fold(0.0, f64::max)
+}
+
+/// Bytes read and written per second by copying a large array with all threads: the best of several.
+fn copy_bandwidth() -> f64 {
+    let from = vec![1.0f32; 32 << 20];
+    let mut to = vec![0.0f32; 32 << 20];
+    let mut run = || {
+        let begun = Instant::now();
+        to.par_chunks_mut(1 << 20).zip(from.par_chunks(1 << 20)).for_each(|(to, from)| to.copy_from_slice(from));
+        8.0 * from.len() as f64 / begun.elapsed().as_secs_f64()
+    };
+    (0..8).map(|_| run()).fold(0.0, f64::max)
+}
+
+/// Snapshots of a generated graph as the models see them.
+fn graphs(kind: &str, vertices: usize, edges: usize, steps: usize) -> Vec<Graph> {
+    let kind = generate::find(kind).unwrap();
+    let params = Kind { vertices, edges, steps, features: 0, ..kind.defaults() };
+    let mut snapshot = Snapshot::default();
+    let mut all = Vec::new();
+    for step in generate::generate(kind, &params).unwrap() {
+        let StepEdges::Delta(delta) = step.unwrap().edges else { continue };
+        snapshot = delta.apply(&snapshot).unwrap();
+        let rows = snapshot.by_target(vertices);
+        let starts = rows.starts.iter().map(|&start| start as usize).collect();
+        all.push(Graph::new(starts, rows.columns, rows.weights).unwrap());
+    }
+    all
+}
+
+fn numbers(length: usize) -> Vec<f32> {
+    (0..length as u32).map(|i| ((i.wrapping_mul(2654435761) >> 8) % 2000) as f32 / 1000.0 - 1.0).collect()
+}
+
+/// One model on one graph, ready to be trained: mean squared error of a linear head after every step of the window.
+struct Training {
+    model: Box<dyn Model>,
+    params: Params,
+    optimiser: Adam,
+    head: Vec<f32>,
+    graphs: Vec<Graph>,
+    features: Vec<f32>,
+    targets: Vec<f32>,
+    arena: Arena,
+}
+
+impl Training {
+    fn new(name: &str, layers: usize, graphs: Vec<Graph>) -> Training {
+        let config = Config { features: FEATURES, hidden: HIDDEN, layers, heads: 4, window: WINDOW, ..Config::default() };
+        let model = zoo::find(name).unwrap().build(&config).unwrap();
+        let vertices = graphs[0].vertices();
+        Training {
+            params: Params::new(model.slots(), 1).unwrap(),
+            model,
+            optimiser: Adam::new(AdamSettings::default()),
+            head: numbers(HIDDEN),
+            features: numbers(vertices * FEATURES),
+            targets: numbers(vertices),
+            graphs,
+            arena: Arena::new(),
+        }
+    }
+
+    /// Forward, backward and Adam; the loss.
+    fn step(&mut self) -> f32 {
+        let vertices = self.graphs[0].vertices();
+        let (loss, gradients) = {
+            let mut tape = Tape::new(&self.arena);
+            let bound = self.params.bind(&mut tape).unwrap();
+            let features = tape.constant(Shape::new(vertices, FEATURES), &self.features).unwrap();
+            let head = tape.parameter(Shape::new(HIDDEN, 1), &self.head).unwrap();
+            let window: Vec<Frame<'_>> = self.graphs.iter().map(|graph| Frame { graph, features }).collect();
+            let scale = 1.0 / (vertices * WINDOW) as f32;
+            let targets = &self.targets;
+            let loss = loss_by_rows(&mut tape, &*self.model, &bound, &window, &[head], move |tape, rows, outputs, extra| {
+                let target = tape.copied(Shape::new(rows.len(), 1), &targets[rows])?;
+                let mut losses = Vec::with_capacity(outputs.len());
+                for &output in outputs {
+                    let prediction = tape.matmul(output, extra[0])?;
+                    losses.push(tape.mse(prediction, target, None, scale)?);
+                }
+                tape.add_all(&losses)
+            })
+            .unwrap();
+            let gradients = tape.backward(loss).unwrap();
+            let of = |&var| gradients.of(var).map(<[f32]>::to_vec).unwrap_or_default();
+            (tape.value(loss)[0], bound.vars().iter().map(of).collect::<Vec<_>>())
+        };
+        self.optimiser.step(&mut self.params.values, &gradients, 1e-3).unwrap();
+        loss
+    }
+}
+
+/// The most memory this process has held, in MB.
+fn peak_memory() -> f64 {
+    let facts = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = facts.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse::<f64>().ok());
+    line.unwrap_or(f64::NAN) / 1000.0
+}
+
+/// T-GCN on 50,000 vertices and 500,000 edges a snapshot against the time its dense products alone must take.
+fn t_gcn() {
+    let before = peak_memory();
+    let mut training = Training::new("t-gcn", 1, graphs("power-law", 50_000, 500_000, WINDOW));
+    let first = training.step();
+    let held = training.arena.bytes();
+    let time = median(9, || { black_box(training.step()); });
+    let (last, grown) = (training.step(), training.arena.bytes() - held);
+    let memory = peak_memory();
+    let peak = peak();
+    let (f, h) = (FEATURES as f64, HIDDEN as f64);
+    let products = 2.0 * (f * 3.0 * h + h * 3.0 * h) + 2.0 * (2.0 * h * 3.0 * h + f * 3.0 * h);
+    let floor = products * 50_000.0 * WINDOW as f64 / peak / 1e6;
+    println!("t-gcn, 50,000 vertices, 500,000 edges, window 4, 32 -> 64, forward + backward + Adam");
+    println!("    {time:.1} ms a step; loss {first:.4} -> {last:.4}; the arena grew by {grown} bytes after the first step");
+    println!("    arithmetic floor: {floor:.1} ms at the {peak:.0} GFLOP/s of the gemm crate");
+    println!("    ratio {:.2} (limit 1.4)", time / floor);
+    println!("    peak memory of the process {memory:.0} MB (limit 350; {before:.0} before)");
+}
+
+/// Sparse times dense against copying memory, counting every gathered row.
+fn spmm() {
+    let bandwidth = copy_bandwidth();
+    println!("sparse times dense; copying moves {:.1} GB/s, read and written", bandwidth / 1e9);
+    let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+    for (kind, vertices, edges) in
+        [("uniform", 50_000, 500_000), ("power-law", 50_000, 500_000), ("uniform", 500_000, 5_000_000), ("power-law", 500_000, 5_000_000)]
+    {
+        let graph = graphs(kind, vertices, edges, 1).remove(0);
+        let matrix = graph.normalised(Default::default()).unwrap();
+        let pattern: Arc<Pattern> = matrix.pattern;
+        for width in [32, 64, 128] {
+            let x = numbers(vertices * width);
+            let arena = Arena::new();
+            let run = || {
+                let mut tape = Tape::new(&arena);
+                let x = tape.constant(Shape::new(vertices, width), &x).unwrap();
+                black_box(tape.spmm_fixed(pattern.clone(), matrix.values.clone(), x).unwrap());
+            };
+            let time = median(7, run);
+            let single = one.install(|| median(5, run));
+            let bytes = (pattern.entries() * (width * 4 + 8) + vertices * width * 4) as f64;
+            let share = bytes / (time / 1e3) / bandwidth;
+            println!(
+                "    {kind:9} {:>9} entries, {width:3} columns: {time:7.2} ms, {:.2} of copying (limit 0.7), {:.2} times one thread",
+                pattern.entries(),
+                share,
+                single / time
+            );
+        }
+    }
+}
+
+/// Every model of the zoo, one and two layers, on the same graph.
+fn models() {
+    println!("a training step of every model, 50,000 vertices, 500,000 edges, window 4, 32 -> 64");
+    for recipe in zoo::ALL {
+        let mut times = Vec::new();
+        let mut memory = Vec::new();
+        for layers in [1, 2] {
+            let mut training = Training::new(recipe.name, layers, graphs("power-law", 50_000, 500_000, WINDOW));
+            times.push(median(3, || { black_box(training.step()); }));
+            memory.push(training.arena.bytes() as f64 / 1e6);
+        }
+        println!(
+            "    {:17} one layer {:7.1} ms, {:5.0} MB of buffers; two layers {:7.1} ms, {:5.0} MB",
+            recipe.name, times[0], memory[0], times[1], memory[1]
+        );
+    }
+}
+
+/// Time per edge from a hundred thousand to ten million edges a snapshot.
+fn scale() {
+    println!("t-gcn as the graph grows, ten edges a vertex");
+    let mut first = None;
+    for edges in [100_000, 300_000, 1_000_000, 3_000_000, 10_000_000] {
+        let mut training = Training::new("t-gcn", 1, graphs("uniform", edges / 10, edges, WINDOW));
+        let time = median(if edges > 2_000_000 { 3 } else { 5 }, || { black_box(training.step()); });
+        let each = time * 1e6 / (edges * WINDOW) as f64;
+        let base = *first.get_or_insert(each);
+        println!("    {edges:>10} edges: {time:8.1} ms, {each:.1} ns an edge and step, ratio to the smallest {:.2}", each / base);
+    }
+}
