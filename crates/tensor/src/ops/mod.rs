@@ -2,12 +2,18 @@
 
 mod activation;
 mod by_rows;
+#[cfg(test)]
+mod cell_tests;
 mod columns;
 mod dropout;
 mod elementwise;
+mod gated;
+mod gru;
 mod linear;
+mod lstm;
 pub(crate) mod pieces;
 mod product;
+mod recurrent;
 mod reduce;
 mod rows;
 
