@@ -9,6 +9,7 @@ pub mod check;
 pub mod error;
 pub mod op;
 pub mod ops;
+pub mod optim;
 mod simd;
 pub mod tape;
 

@@ -5,11 +5,13 @@ mod by_rows;
 #[cfg(test)]
 mod cell_tests;
 mod columns;
+mod cross_entropy;
 mod dropout;
 mod elementwise;
 mod gated;
 mod gru;
 mod linear;
+mod loss;
 mod lstm;
 pub(crate) mod pieces;
 mod product;
