@@ -9,7 +9,7 @@ use super::product::{Columns, ColumnsMut, Side, multiply_columns, weight_gradien
 use super::recurrent::{Input, Part};
 use crate::error::{Result, expect_shape};
 use crate::op::{Back, Op, Shape, View};
-use crate::simd::{fma, sigmoid, simd, tanh};
+use crate::simd::{fma, sigmoid, sigmoid_all, simd, tanh_all};
 use crate::tape::{Tape, Var};
 
 /// The three gates of a row.
@@ -51,19 +51,18 @@ fn update_body<const FUSED: bool>(cell: &mut [f32], state: Option<&[f32]>, width
         cell.chunks_exact_mut(3 * width).zip(output.chunks_exact_mut(width)).enumerate()
     {
         let [z, _, n] = thirds_mut(row, width);
+        sigmoid_all::<FUSED>(z);
+        tanh_all::<FUSED>(n);
+        let (z, n) = (&*z, &*n);
         match state.map(|state| &state[index * width..(index + 1) * width]) {
             Some(h) => {
-                for (((z, n), &h), output) in z.iter_mut().zip(n).zip(h).zip(output) {
-                    *z = sigmoid::<FUSED>(*z);
-                    *n = tanh::<FUSED>(*n);
-                    *output = fma::<FUSED>(*z, h - *n, *n);
+                for (((output, &z), &n), &h) in output.iter_mut().zip(z).zip(n).zip(h) {
+                    *output = fma::<FUSED>(z, h - n, n);
                 }
             }
             None => {
-                for ((z, n), output) in z.iter_mut().zip(n).zip(output) {
-                    *z = sigmoid::<FUSED>(*z);
-                    *n = tanh::<FUSED>(*n);
-                    *output = fma::<FUSED>(-*z, *n, *n);
+                for ((output, &z), &n) in output.iter_mut().zip(z).zip(n) {
+                    *output = fma::<FUSED>(-z, n, n);
                 }
             }
         }

@@ -8,7 +8,7 @@ use super::product::{Columns, ColumnsMut, Side, multiply_columns, sum_columns, w
 use super::recurrent::{Input, Part};
 use crate::error::{Result, expect_shape};
 use crate::op::{Back, Op, Shape, View};
-use crate::simd::{fma, sigmoid, simd, tanh};
+use crate::simd::{fma, sigmoid_all, simd, tanh};
 use crate::tape::{Tape, Var};
 
 /// The four parts of a row: r, z, the state's part of n, and n.
@@ -36,21 +36,21 @@ fn activate_body<const FUSED: bool>(
     let rows = cell.chunks_exact_mut(4 * width).zip(output.chunks_exact_mut(width));
     for (index, (row, output)) in rows.enumerate() {
         let [r, z, hidden, n] = quarters_mut(row, width);
-        for ((r, &hidden), n) in r.iter_mut().zip(hidden.iter()).zip(n.iter_mut()) {
-            *r = sigmoid::<FUSED>(*r);
-            *n = tanh::<FUSED>(fma::<FUSED>(*r, hidden, *n));
+        sigmoid_all::<FUSED>(r);
+        sigmoid_all::<FUSED>(z);
+        for ((n, &r), &hidden) in n.iter_mut().zip(r.iter()).zip(hidden.iter()) {
+            *n = tanh::<FUSED>(fma::<FUSED>(r, hidden, *n));
         }
+        let (z, n) = (&*z, &*n);
         match state.map(|state| &state[index * width..(index + 1) * width]) {
             Some(h) => {
-                for (((z, &n), &h), output) in z.iter_mut().zip(n.iter()).zip(h).zip(output) {
-                    *z = sigmoid::<FUSED>(*z);
-                    *output = fma::<FUSED>(*z, h - n, n);
+                for (((output, &z), &n), &h) in output.iter_mut().zip(z).zip(n).zip(h) {
+                    *output = fma::<FUSED>(z, h - n, n);
                 }
             }
             None => {
-                for ((z, &n), output) in z.iter_mut().zip(n.iter()).zip(output) {
-                    *z = sigmoid::<FUSED>(*z);
-                    *output = fma::<FUSED>(-*z, n, n);
+                for ((output, &z), &n) in output.iter_mut().zip(z).zip(n) {
+                    *output = fma::<FUSED>(-z, n, n);
                 }
             }
         }

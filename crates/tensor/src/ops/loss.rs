@@ -89,12 +89,18 @@ loss!(
     sigmoid::<FUSED>(x) - target
 );
 
+/// The weighted sum of a loss over predictions, targets and weights of rows of so many columns.
+type Sum = fn(&[f32], &[f32], Option<&[f32]>, usize) -> f64;
+
+/// Adds to the gradient of the predictions, times a factor.
+type Slope = fn(&[f32], &[f32], Option<&[f32]>, usize, f32, &mut [f32]);
+
 /// A loss: its name, its factor and its loops.
 struct Loss {
     name: &'static str,
     scale: f32,
-    sum: fn(&[f32], &[f32], Option<&[f32]>, usize) -> f64,
-    back: fn(&[f32], &[f32], Option<&[f32]>, usize, f32, &mut [f32]),
+    sum: Sum,
+    back: Slope,
 }
 
 /// The weights of some rows.

@@ -8,7 +8,7 @@ use super::product::{Columns, ColumnsMut, Side, multiply_columns, weight_gradien
 use super::recurrent::{Input, Part};
 use crate::error::{Error, Result, expect_shape};
 use crate::op::{Back, Op, Shape, View};
-use crate::simd::{fma, sigmoid, simd, tanh};
+use crate::simd::{fma, sigmoid_all, simd, tanh_all};
 use crate::tape::{Tape, Var};
 
 /// Parts of a row, each as wide as the state.
@@ -37,23 +37,20 @@ fn activate_body<const FUSED: bool>(
     for (index, ((row, output), tangent)) in rows.zip(tangents.chunks_exact_mut(width)).enumerate() {
         let [i, f, g, o] = split_mut(row, width);
         let (hidden, c) = output.split_at_mut(width);
-        for (((i, g), c), f) in i.iter_mut().zip(g).zip(c.iter_mut()).zip(f.iter_mut()) {
-            *i = sigmoid::<FUSED>(*i);
-            *g = tanh::<FUSED>(*g);
-            *f = sigmoid::<FUSED>(*f);
-            *c = *i * *g;
-        }
+        sigmoid_all::<FUSED>(i);
+        sigmoid_all::<FUSED>(f);
+        tanh_all::<FUSED>(g);
+        sigmoid_all::<FUSED>(o);
+        c.iter_mut().zip(i.iter()).zip(g.iter()).for_each(|((c, i), g)| *c = i * g);
         if let Some(state) = state {
             let before = &state[(2 * index + 1) * width..(2 * index + 2) * width];
             for ((c, &f), &before) in c.iter_mut().zip(f.iter()).zip(before) {
                 *c = fma::<FUSED>(f, before, *c);
             }
         }
-        for (((o, hidden), &c), tangent) in o.iter_mut().zip(hidden).zip(c.iter()).zip(tangent) {
-            *o = sigmoid::<FUSED>(*o);
-            *tangent = tanh::<FUSED>(c);
-            *hidden = *o * *tangent;
-        }
+        tangent.copy_from_slice(c);
+        tanh_all::<FUSED>(tangent);
+        hidden.iter_mut().zip(o.iter()).zip(tangent.iter()).for_each(|((h, o), tangent)| *h = o * tangent);
     }
 }
 

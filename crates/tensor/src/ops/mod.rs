@@ -1,6 +1,7 @@
 //! The operations: one file each, and a method of the tape for each.
 
 mod activation;
+mod attention;
 mod by_rows;
 #[cfg(test)]
 mod cell_tests;
