@@ -203,7 +203,9 @@ mod tests {
 
     type Build = fn(&mut Tape<'_>, Var, Var, Option<Var>, f32) -> Result<Var>;
 
-    fn all() -> [(Build, fn(f64, f64) -> f64); 3] {
+    type Exact = fn(f64, f64) -> f64;
+
+    fn all() -> [(Build, Exact); 3] {
         [
             (|t, x, y, w, s| t.mse(x, y, w, s), |x, t| (x - t).powi(2)),
             (|t, x, y, w, s| t.mae(x, y, w, s), |x, t| (x - t).abs()),

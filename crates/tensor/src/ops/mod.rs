@@ -2,6 +2,7 @@
 
 mod activation;
 mod attention;
+mod attention_loops;
 mod by_rows;
 #[cfg(test)]
 mod cell_tests;
