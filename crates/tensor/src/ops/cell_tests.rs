@@ -193,6 +193,42 @@ fn a_window_of_cells_is_that_of_elementary_ones() {
     );
 }
 
+/// A window of cells with a head and a loss, for some rows.
+fn window(t: &mut Tape<'_>, x: Var, shared: &[Var]) -> Result<Var> {
+    let (mut state, mut losses) = (None, Vec::new());
+    for _ in 0..3 {
+        let next = t.gated_cell_with_input(x, shared[0], shared[1], state, shared[2])?;
+        let prediction = t.matmul(next, shared[3])?;
+        let target = t.filled(t.shape(prediction), 0.5);
+        losses.push(t.mse(prediction, target, None, 1e-3)?);
+        state = Some(next);
+    }
+    t.add_all(&losses)
+}
+
+#[test]
+fn a_window_by_rows_is_that_of_the_whole_and_takes_no_new_memory_after_the_first_step() {
+    let all = inputs(3001, 3, 4, 3, 1);
+    let inputs = [&all[0..3], &all[4..5], &[numbers(4, 1, 9)]].concat();
+    let by_rows = |t: &mut Tape<'_>, v: &[Var]| {
+        t.sum_by_rows(3001, &v[..1], &v[1..], |t, _, by_row, shared| window(t, by_row[0], shared))
+    };
+    equal(&inputs, by_rows, |t, v| window(t, v[0], &v[1..]));
+    same_for_any_thread_count(&inputs, by_rows);
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+    let arena = Arena::new();
+    let step = || {
+        let mut t = Tape::new(&arena);
+        let vars: Vec<Var> =
+            inputs.iter().map(|(shape, values)| t.parameter(*shape, values).unwrap()).collect();
+        let sum = by_rows(&mut t, &vars).unwrap();
+        t.backward(sum).unwrap();
+        arena.bytes()
+    };
+    let first = pool.install(step);
+    assert!((0..3).all(|_| pool.install(step) == first));
+}
+
 #[test]
 fn any_thread_count_gives_the_same() {
     for (_, gates, parts, fused, _) in cells() {

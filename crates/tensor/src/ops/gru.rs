@@ -8,7 +8,7 @@ use super::product::{Columns, ColumnsMut, Side, multiply_columns, sum_columns, w
 use super::recurrent::{Input, Part};
 use crate::error::{Result, expect_shape};
 use crate::op::{Back, Op, Shape, View};
-use crate::simd::{fma, sigmoid_all, simd, tanh};
+use crate::simd::{fma, sigmoid_all, simd, tanh_all};
 use crate::tape::{Tape, Var};
 
 /// The four parts of a row: r, z, the state's part of n, and n.
@@ -39,8 +39,9 @@ fn activate_body<const FUSED: bool>(
         sigmoid_all::<FUSED>(r);
         sigmoid_all::<FUSED>(z);
         for ((n, &r), &hidden) in n.iter_mut().zip(r.iter()).zip(hidden.iter()) {
-            *n = tanh::<FUSED>(fma::<FUSED>(r, hidden, *n));
+            *n = fma::<FUSED>(r, hidden, *n);
         }
+        tanh_all::<FUSED>(n);
         let (z, n) = (&*z, &*n);
         match state.map(|state| &state[index * width..(index + 1) * width]) {
             Some(h) => {
