@@ -10,7 +10,11 @@ pub mod error;
 mod lines;
 pub mod op;
 pub mod ops;
+<<<<<<< HEAD
 pub mod pattern;
+=======
+pub mod optim;
+>>>>>>> cells
 mod simd;
 pub mod tape;
 

@@ -101,6 +101,20 @@ pub fn tanh<const FUSED: bool>(x: f32) -> f32 {
     1.0 - 2.0 / (1.0 + exp::<FUSED>(x + x))
 }
 
+/// Replaces numbers by their logistic function.
+///
+/// Loops over one slice vectorise without fail, which loops over several that are written to do not.
+#[inline(always)]
+pub fn sigmoid_all<const FUSED: bool>(values: &mut [f32]) {
+    values.iter_mut().for_each(|value| *value = sigmoid::<FUSED>(*value));
+}
+
+/// Replaces numbers by their hyperbolic tangent.
+#[inline(always)]
+pub fn tanh_all<const FUSED: bool>(values: &mut [f32]) {
+    values.iter_mut().for_each(|value| *value = tanh::<FUSED>(*value));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -132,7 +132,9 @@ mod tests {
 
     type Build = fn(&mut Tape<'_>, &[Var]) -> Result<Var>;
 
-    fn all() -> [(Build, fn(f64) -> f64); 5] {
+    type Exact = fn(f64) -> f64;
+
+    fn all() -> [(Build, Exact); 5] {
         [
             (|tape, vars| tape.relu(vars[0]), |x| x.max(0.0)),
             (|tape, vars| tape.leaky_relu(vars[0], 0.2), |x| if x > 0.0 { x } else { 0.2 * x }),

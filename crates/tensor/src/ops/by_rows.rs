@@ -28,15 +28,6 @@ struct ByRows<'a, F> {
     body: F,
 }
 
-/// One block's rows of a matrix.
-fn block<'v>(view: View<'v>, rows: &Range<usize>) -> View<'v> {
-    let columns = view.shape.columns;
-    View {
-        shape: Shape::new(rows.len(), columns),
-        values: &view.values[rows.start * columns..rows.end * columns],
-    }
-}
-
 impl<F> ByRows<'_, F>
 where
     F: Fn(&mut Tape<'_>, Range<usize>, &[Var], &[Var]) -> Result<Var> + Send + Sync,
@@ -53,7 +44,7 @@ where
         let mut tape = Tape::new(arena);
         let mut vars = Vec::with_capacity(inputs.len());
         for (index, (&input, &wants)) in inputs.iter().zip(&self.wants_gradient).enumerate() {
-            let view = if index < self.by_row { block(input, &rows) } else { input };
+            let view = if index < self.by_row { input.rows(rows.clone()) } else { input };
             vars.push(if wants {
                 tape.parameter(view.shape, view.values)?
             } else {

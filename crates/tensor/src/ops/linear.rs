@@ -1,5 +1,6 @@
 //! Dense layers: `x W + b`, with its gradient.
 
+use super::pieces::{by_pieces, taken};
 pub(crate) use super::product::{Side, column_sums, multiply_side};
 pub use super::product::{multiply, multiply_into, weight_gradient};
 use crate::error::{Result, expect_inputs, expect_shape};
@@ -30,12 +31,15 @@ impl Op for Linear {
 
     fn forward(&self, inputs: &[View<'_>], output: &mut [f32], _: &mut [f32]) -> Result<()> {
         let columns = inputs[1].shape.columns;
-        if self.has_bias {
-            for row in output.chunks_exact_mut(columns.max(1)) {
-                row.copy_from_slice(inputs[2].values);
+        by_pieces(inputs[0].shape.rows, &mut [Some(output)], |range, slots| {
+            let output = taken(slots, 0);
+            if self.has_bias {
+                for row in output.chunks_exact_mut(columns.max(1)) {
+                    row.copy_from_slice(inputs[2].values);
+                }
             }
-        }
-        multiply_side(inputs[0], inputs[1], Side::Plain, output, self.has_bias);
+            multiply_side(inputs[0].rows(range), inputs[1], Side::Plain, output, self.has_bias);
+        });
         Ok(())
     }
 

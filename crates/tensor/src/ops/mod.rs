@@ -2,17 +2,26 @@
 
 mod activation;
 mod aggregate;
+mod attention;
+mod attention_loops;
 mod by_rows;
+mod cell_tests;
 mod columns;
+mod cross_entropy;
 mod dropout;
 mod edge_scores;
 mod edge_softmax;
 mod elementwise;
+mod gated;
 mod gather;
+mod gru;
 mod head_dots;
 mod linear;
+mod loss;
+mod lstm;
 pub(crate) mod pieces;
 mod product;
+mod recurrent;
 mod reduce;
 mod row_max;
 mod rows;

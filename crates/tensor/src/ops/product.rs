@@ -219,21 +219,28 @@ pub fn weight_gradient(x: View<'_>, y: View<'_>, output: &mut [f32]) {
 }
 
 #[inline(always)]
-fn add_rows_body<const FUSED: bool>(x: &[f32], columns: usize, output: &mut [f32]) {
-    for row in x.chunks_exact(columns) {
+fn add_rows_body<const FUSED: bool>(x: &[f32], stride: usize, output: &mut [f32]) {
+    for row in x.chunks(stride) {
         output.iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
     }
 }
 
 simd! {
-    fn add_rows(x: &[f32], columns: usize, output: &mut [f32]) = add_rows_body;
+    fn add_rows(x: &[f32], stride: usize, output: &mut [f32]) = add_rows_body;
+}
+
+/// `output += sum over rows of x`, for some columns: the gradient of a bias.
+pub(crate) fn sum_columns(x: Columns<'_>, output: &mut [f32]) {
+    if x.columns > 0 {
+        sum_in_order(x.rows, output, |rows, sum| {
+            let values = &x.values[rows.start * x.stride..];
+            let end = (rows.len() * x.stride).min(values.len());
+            add_rows(&values[..end], x.stride, sum);
+        });
+    }
 }
 
 /// `output += sum over rows of x`: the gradient of a bias.
 pub(crate) fn column_sums(x: &[f32], columns: usize, output: &mut [f32]) {
-    if columns > 0 {
-        sum_in_order(x.len() / columns, output, |rows, sum| {
-            add_rows(&x[rows.start * columns..rows.end * columns], columns, sum);
-        });
-    }
+    sum_columns(Columns::new(x, columns, 0..columns), output);
 }
