@@ -6,10 +6,10 @@
 
 use crate::arena::Arena;
 use crate::lines::{Cut, Lines, Piece, run};
-use crate::simd::{CACHE_LINE, fma, prefetch, simd};
+use crate::simd::{fma, prefetch, prefetch_row, simd};
 
 /// How many entries before its turn a row is asked for.
-pub(super) const AHEAD: usize = 12;
+pub(super) const AHEAD: usize = 24;
 
 /// Entries over which one block of columns is summed before the next block where there are several: few enough that the
 /// lines of the cache which two blocks share are still there.
@@ -80,19 +80,21 @@ fn sum_piece_body<const FUSED: bool>(sum: &Sum<'_>, piece: &Piece, output: &mut 
     let heads = sum.heads;
     match (sum.take, sum.values, sum.lines.origins()) {
         (Take::Other, None, _) => {
-            sum_lines::<FUSED>(sum, piece, output, add, |k| others[k] as usize, |_, _| 1.0);
+            sum_lines::<FUSED>(sum, piece, output, add, |k| others[k] as usize, |_, _| 1.0, |_| ());
         }
         (Take::Other, Some(values), None) => {
             let value = |k: usize, head: usize| values[k * heads + head];
-            sum_lines::<FUSED>(sum, piece, output, add, |k| others[k] as usize, value);
+            sum_lines::<FUSED>(sum, piece, output, add, |k| others[k] as usize, value, |_| ());
         }
         (Take::Other, Some(values), Some(origins)) => {
             let value = |k: usize, head: usize| values[origins[k] as usize * heads + head];
-            sum_lines::<FUSED>(sum, piece, output, add, |k| others[k] as usize, value);
+            // Values in another order lie anywhere, too.
+            let ask = |k: usize| prefetch(values, origins[k] as usize * heads);
+            sum_lines::<FUSED>(sum, piece, output, add, |k| others[k] as usize, value, ask);
         }
-        (Take::Own, _, None) => sum_lines::<FUSED>(sum, piece, output, add, |k| k, |_, _| 1.0),
+        (Take::Own, _, None) => sum_lines::<FUSED>(sum, piece, output, add, |k| k, |_, _| 1.0, |_| ()),
         (Take::Own, _, Some(origins)) => {
-            sum_lines::<FUSED>(sum, piece, output, add, |k| origins[k] as usize, |_, _| 1.0);
+            sum_lines::<FUSED>(sum, piece, output, add, |k| origins[k] as usize, |_, _| 1.0, |_| ());
         }
     }
 }
@@ -105,6 +107,7 @@ fn sum_lines<const FUSED: bool>(
     add: bool,
     row: impl Fn(usize) -> usize + Copy,
     value: impl Fn(usize, usize) -> f32 + Copy,
+    ask: impl Fn(usize) + Copy,
 ) {
     let part = sum.width / sum.heads;
     let is_one_block = sum.heads == 1 && matches!(part, 4 | 8 | 16 | 32 | 64 | 128);
@@ -122,13 +125,13 @@ fn sum_lines<const FUSED: bool>(
                 while at < part {
                     let (column, output) = (head * part + at, &mut output[at..]);
                     at += match part - at {
-                        128.. => block.add::<FUSED, 128>(column, output, row, value),
-                        64.. => block.add::<FUSED, 64>(column, output, row, value),
-                        32.. => block.add::<FUSED, 32>(column, output, row, value),
-                        16.. => block.add::<FUSED, 16>(column, output, row, value),
-                        8.. => block.add::<FUSED, 8>(column, output, row, value),
-                        4.. => block.add::<FUSED, 4>(column, output, row, value),
-                        _ => block.add::<FUSED, 1>(column, output, row, value),
+                        128.. => block.add::<FUSED, 128>(column, output, row, value, ask),
+                        64.. => block.add::<FUSED, 64>(column, output, row, value, ask),
+                        32.. => block.add::<FUSED, 32>(column, output, row, value, ask),
+                        16.. => block.add::<FUSED, 16>(column, output, row, value, ask),
+                        8.. => block.add::<FUSED, 8>(column, output, row, value, ask),
+                        4.. => block.add::<FUSED, 4>(column, output, row, value, ask),
+                        _ => block.add::<FUSED, 1>(column, output, row, value, ask),
                     };
                 }
             }
@@ -153,16 +156,16 @@ impl Block<'_> {
         output: &mut [f32],
         row: impl Fn(usize) -> usize,
         value: impl Fn(usize) -> f32,
+        ask: impl Fn(usize),
     ) -> usize {
         let (x, width) = (self.sum.x, self.sum.width);
         let last = self.sum.lines.others().len() - 1;
         let Some(output) = output.first_chunk_mut::<W>() else { return W };
         let mut sums = *output;
         for k in self.first..self.end {
-            let ahead = row((k + AHEAD).min(last)) * width + column;
-            for line in (0..W).step_by(CACHE_LINE) {
-                prefetch(x, ahead + line);
-            }
+            let ahead = (k + AHEAD).min(last);
+            prefetch_row(x, row(ahead) * width + column, W);
+            ask(ahead);
             let start = row(k) * width + column;
             let Some(source) = x[start..].first_chunk::<W>() else { continue };
             let value = value(k);

@@ -10,7 +10,7 @@ use crate::error::{Result, expect_inputs, expect_shape};
 use crate::lines::{Lines, Piece, run};
 use crate::op::{Back, Op, Shape, View};
 use crate::pattern::Pattern;
-use crate::simd::{CACHE_LINE, prefetch, simd};
+use crate::simd::{prefetch_row, simd};
 use crate::tape::{Tape, Var};
 
 /// The number of an entry that is none.
@@ -53,9 +53,7 @@ fn largest_body<const FUSED: bool>(
         from.fill(f32::from_bits(first as u32));
         for k in entries {
             let ahead = others[(k + AHEAD).min(others.len() - 1)] as usize * width;
-            for column in (0..width).step_by(CACHE_LINE) {
-                prefetch(x.values, ahead + column);
-            }
+            prefetch_row(x.values, ahead, width);
             let entry = f32::from_bits(k as u32);
             for ((best, from), &value) in best.iter_mut().zip(&mut *from).zip(x.row(others[k] as usize)) {
                 let better = is_better(value, *best);

@@ -9,7 +9,7 @@ use crate::error::{Result, expect_inputs, expect_shape};
 use crate::lines::{Lines, Piece, run};
 use crate::op::{Back, Op, Shape, View};
 use crate::pattern::Pattern;
-use crate::simd::{CACHE_LINE, fma, prefetch, simd};
+use crate::simd::{fma, prefetch_row, simd};
 use crate::tape::{Tape, Var};
 
 /// Sums that are taken side by side in a product of rows.
@@ -52,9 +52,7 @@ fn dots_piece_body<const FUSED: bool>(dots: &Dots<'_>, piece: &Piece, output: &m
         let left = &left[line * width..(line + 1) * width];
         for (k, output) in lines.entries(piece, line).zip(&mut outputs) {
             let ahead = others[(k + AHEAD).min(others.len() - 1)] as usize * width;
-            for column in (0..width).step_by(CACHE_LINE) {
-                prefetch(right, ahead + column);
-            }
+            prefetch_row(right, ahead, width);
             let start = others[k] as usize * width;
             let right = &right[start..start + width];
             let parts = left.chunks_exact(part).zip(right.chunks_exact(part));
