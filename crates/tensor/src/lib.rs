@@ -10,11 +10,8 @@ pub mod error;
 mod lines;
 pub mod op;
 pub mod ops;
-<<<<<<< HEAD
-pub mod pattern;
-=======
 pub mod optim;
->>>>>>> cells
+pub mod pattern;
 mod simd;
 pub mod tape;
 

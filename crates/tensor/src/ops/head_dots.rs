@@ -108,8 +108,8 @@ mod tests {
         let arena = crate::Arena::new();
         let mut tape = Tape::new(&arena);
         let (x, v) = (vec![1.0, 2.0, 3.0, 4.0], vec![1.0, 10.0, 100.0, 1000.0]);
-        let x = tape.constant(Shape::new(1, 4), &x).unwrap();
-        let v = tape.constant(Shape::new(2, 2), &v).unwrap();
+        let x = tape.copied(Shape::new(1, 4), &x).unwrap();
+        let v = tape.copied(Shape::new(2, 2), &v).unwrap();
         let y = tape.head_dots(x, v).unwrap();
         assert_eq!(tape.value(y), [21.0, 4300.0]);
         let wide = tape.filled(Shape::new(1, 5), 1.0);

@@ -5,6 +5,7 @@ mod aggregate;
 mod attention;
 mod attention_loops;
 mod by_rows;
+#[cfg(test)]
 mod cell_tests;
 mod columns;
 mod cross_entropy;

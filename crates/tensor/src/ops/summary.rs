@@ -109,8 +109,8 @@ mod tests {
         let arena = crate::Arena::new();
         let mut tape = Tape::new(&arena);
         let (x, p) = (vec![1.0, 0.0, 3.0, 1.0, 3.0, 2.0, 2.0, 9.0], vec![2.0, 0.0]);
-        let x = tape.constant(Shape::new(4, 2), &x).unwrap();
-        let p = tape.constant(Shape::new(2, 1), &p).unwrap();
+        let x = tape.copied(Shape::new(4, 2), &x).unwrap();
+        let p = tape.copied(Shape::new(2, 1), &p).unwrap();
         let y = tape.summary(x, p, 3).unwrap();
         let (three, two) = (3f32.tanh(), 2f32.tanh());
         assert_eq!(tape.value(y), [3.0 * three, 3.0 * three, 2.0 * two, three, 2.0 * three, 9.0 * two]);
