@@ -11,8 +11,8 @@ use crate::simd::{fma, prefetch, prefetch_row, simd};
 /// How many entries before its turn a row is asked for.
 pub(super) const AHEAD: usize = 24;
 
-/// Entries over which one block of columns is summed before the next block where there are several: few enough that the
-/// lines of the cache which two blocks share are still there.
+/// Entries that are summed before the sum is added to that of the line: few enough that a long line is not the worse
+/// rounded for it, and that the lines of the cache which two blocks of columns share are still there for the second.
 const CHUNK: usize = 64;
 
 /// Which row an entry adds to the sum of its line.
@@ -110,15 +110,13 @@ fn sum_lines<const FUSED: bool>(
     ask: impl Fn(usize) + Copy,
 ) {
     let part = sum.width / sum.heads;
-    let is_one_block = sum.heads == 1 && matches!(part, 4 | 8 | 16 | 32 | 64 | 128);
     for (line, output) in piece.lines.clone().zip(output.chunks_exact_mut(sum.width)) {
         if !add {
             output.fill(0.0);
         }
         let entries = sum.lines.entries(piece, line);
-        let chunk = if is_one_block { entries.len().max(1) } else { CHUNK };
-        for start in entries.clone().step_by(chunk) {
-            let block = Block { sum, first: start, end: (start + chunk).min(entries.end) };
+        for start in entries.clone().step_by(CHUNK) {
+            let block = Block { sum, first: start, end: (start + CHUNK).min(entries.end) };
             for (head, output) in output.chunks_exact_mut(part).enumerate() {
                 let value = |k: usize| value(k, head);
                 let mut at = 0;
@@ -161,7 +159,7 @@ impl Block<'_> {
         let (x, width) = (self.sum.x, self.sum.width);
         let last = self.sum.lines.others().len() - 1;
         let Some(output) = output.first_chunk_mut::<W>() else { return W };
-        let mut sums = *output;
+        let mut sums = [0.0; W];
         for k in self.first..self.end {
             let ahead = (k + AHEAD).min(last);
             prefetch_row(x, row(ahead) * width + column, W);
@@ -173,7 +171,9 @@ impl Block<'_> {
                 sums[j] = fma::<FUSED>(value, source[j], sums[j]);
             }
         }
-        *output = sums;
+        for j in 0..W {
+            output[j] += sums[j];
+        }
         W
     }
 }

@@ -148,7 +148,7 @@ impl Op for EdgeSoftmax<'_> {
             return Err(Error::shape(self.name(), "the scores have no heads"));
         }
         let expected = Shape::new(self.pattern.entries(), scores.columns);
-        expect_shape(self.name(), "the scores", scores, expected)?;
+        expect_shape(self.name(), "the matrix of scores", scores, expected)?;
         Ok(expected)
     }
 

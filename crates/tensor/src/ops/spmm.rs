@@ -58,12 +58,12 @@ impl Op for Spmm<'_> {
         let x = match &self.values {
             Values::Input => {
                 let [x, values] = expect_inputs(self.name(), inputs)?;
-                expect_shape(self.name(), "the values", values, Shape::new(entries, self.heads))?;
+                expect_shape(self.name(), "the matrix of values", values, Shape::new(entries, self.heads))?;
                 x
             }
             Values::Fixed(values) => {
                 let found = Shape::new(values.len(), 1);
-                expect_shape(self.name(), "the values", found, Shape::new(entries, 1))?;
+                expect_shape(self.name(), "the matrix of values", found, Shape::new(entries, 1))?;
                 expect_inputs::<1>(self.name(), inputs)?[0]
             }
             Values::Ones => expect_inputs::<1>(self.name(), inputs)?[0],
