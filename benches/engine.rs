@@ -53,7 +53,8 @@ fn peak() -> f64 {
         let threads = rayon::current_num_threads();
         let begun = Instant::now();
         (0..threads).into_par_iter().for_each(|_| {
-            let (x, w, mut y) = (vec![0.5; rows * inner], vec![0.1; inner * columns], vec![0.0; rows * columns]);
+            let (x, w, mut y) =
+                (vec![0.5; rows * inner], vec![0.1; inner * columns], vec![0.0; rows * columns]);
             for _ in 0..times {
                 let x = View { shape: Shape::new(rows, inner), values: &x };
                 ops::multiply(x, View { shape: Shape::new(inner, columns), values: &w }, &mut y);
@@ -71,7 +72,9 @@ fn copy_bandwidth() -> f64 {
     let mut to = vec![0.0f32; 32 << 20];
     let mut run = || {
         let begun = Instant::now();
-        to.par_chunks_mut(1 << 20).zip(from.par_chunks(1 << 20)).for_each(|(to, from)| to.copy_from_slice(from));
+        to.par_chunks_mut(1 << 20)
+            .zip(from.par_chunks(1 << 20))
+            .for_each(|(to, from)| to.copy_from_slice(from));
         8.0 * from.len() as f64 / begun.elapsed().as_secs_f64()
     };
     (0..8).map(|_| run()).fold(0.0, f64::max)
@@ -111,7 +114,14 @@ struct Training {
 
 impl Training {
     fn new(name: &str, layers: usize, graphs: Vec<Graph>) -> Training {
-        let config = Config { features: FEATURES, hidden: HIDDEN, layers, heads: 4, window: WINDOW, ..Config::default() };
+        let config = Config {
+            features: FEATURES,
+            hidden: HIDDEN,
+            layers,
+            heads: 4,
+            window: WINDOW,
+            ..Config::default()
+        };
         let model = zoo::find(name).unwrap().build(&config).unwrap();
         let vertices = graphs[0].vertices();
         Training {
@@ -137,18 +147,28 @@ impl Training {
             let window: Vec<Frame<'_>> = self.graphs.iter().map(|graph| Frame { graph, features }).collect();
             let scale = 1.0 / (vertices * WINDOW) as f32;
             let targets = &self.targets;
-            let loss = loss_by_rows(&mut tape, &*self.model, &bound, &window, &[head], move |tape, rows, outputs, extra| {
-                let target = tape.copied(Shape::new(rows.len(), 1), &targets[rows])?;
-                let mut losses = Vec::with_capacity(outputs.len());
-                for &output in outputs {
-                    let prediction = tape.matmul(output, extra[0])?;
-                    losses.push(tape.mse(prediction, target, None, scale)?);
-                }
-                tape.add_all(&losses)
-            })
+            let loss = loss_by_rows(
+                &mut tape,
+                &*self.model,
+                &bound,
+                &window,
+                &[head],
+                move |tape, rows, outputs, extra| {
+                    let target = tape.copied(Shape::new(rows.len(), 1), &targets[rows])?;
+                    let mut losses = Vec::with_capacity(outputs.len());
+                    for &output in outputs {
+                        let prediction = tape.matmul(output, extra[0])?;
+                        losses.push(tape.mse(prediction, target, None, scale)?);
+                    }
+                    tape.add_all(&losses)
+                },
+            )
             .unwrap();
             let mut gradients = tape.backward(loss).unwrap();
-            (tape.value(loss)[0], bound.vars().iter().map(|&var| gradients.take(var).unwrap_or_default()).collect::<Vec<_>>())
+            (
+                tape.value(loss)[0],
+                bound.vars().iter().map(|&var| gradients.take(var).unwrap_or_default()).collect::<Vec<_>>(),
+            )
         };
         self.optimiser.step(&mut self.params.values, &gradients, 1e-3).unwrap();
         gradients.into_iter().for_each(|gradient| self.arena.give(gradient));
@@ -159,7 +179,9 @@ impl Training {
 /// The most memory this process has held, in MB.
 fn peak_memory() -> f64 {
     let facts = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = facts.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse::<f64>().ok());
+    let line = facts
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse::<f64>().ok());
     line.unwrap_or(f64::NAN) / 1000.0
 }
 
@@ -169,7 +191,9 @@ fn t_gcn() {
     let mut training = Training::new("t-gcn", 1, graphs("power-law", 50_000, 500_000, WINDOW));
     let first = training.step();
     let held = training.arena.bytes();
-    let time = median(9, || { black_box(training.step()); });
+    let time = median(9, || {
+        black_box(training.step());
+    });
     let (last, grown) = (training.step(), training.arena.bytes() - held);
     let memory = peak_memory();
     let peak = peak();
@@ -180,7 +204,9 @@ fn t_gcn() {
     let products = 2.0 * steps * (2.0 * f * 3.0 * h) + 2.0 * (steps - 1.0) * (3.0 * h * 3.0 * h);
     let floor = products * 50_000.0 / peak / 1e6;
     println!("t-gcn, 50,000 vertices, 500,000 edges, window 4, 32 -> 64, forward + backward + Adam");
-    println!("    {time:.1} ms a step; loss {first:.4} -> {last:.4}; the arena grew by {grown} bytes after the first step");
+    println!(
+        "    {time:.1} ms a step; loss {first:.4} -> {last:.4}; the arena grew by {grown} bytes after the first step"
+    );
     println!("    arithmetic floor: {floor:.1} ms at the {peak:.0} GFLOP/s of the gemm crate");
     println!("    ratio {:.2} (limit 1.4)", time / floor);
     println!("    peak memory of the process {memory:.0} MB (limit 350; {before:.0} before)");
@@ -191,9 +217,12 @@ fn spmm() {
     let bandwidth = copy_bandwidth();
     println!("sparse times dense; copying moves {:.1} GB/s, read and written", bandwidth / 1e9);
     let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
-    for (kind, vertices, edges) in
-        [("uniform", 50_000, 500_000), ("power-law", 50_000, 500_000), ("uniform", 500_000, 5_000_000), ("power-law", 500_000, 5_000_000)]
-    {
+    for (kind, vertices, edges) in [
+        ("uniform", 50_000, 500_000),
+        ("power-law", 50_000, 500_000),
+        ("uniform", 500_000, 5_000_000),
+        ("power-law", 500_000, 5_000_000),
+    ] {
         let graph = graphs(kind, vertices, edges, 1).remove(0);
         let matrix = graph.normalised(Default::default()).unwrap();
         let pattern: Arc<Pattern> = matrix.pattern;
@@ -226,8 +255,11 @@ fn models() {
         let mut times = Vec::new();
         let mut memory = Vec::new();
         for layers in [1, 2] {
-            let mut training = Training::new(recipe.name, layers, graphs("power-law", 50_000, 500_000, WINDOW));
-            times.push(median(3, || { black_box(training.step()); }));
+            let mut training =
+                Training::new(recipe.name, layers, graphs("power-law", 50_000, 500_000, WINDOW));
+            times.push(median(3, || {
+                black_box(training.step());
+            }));
             memory.push(training.arena.bytes() as f64 / 1e6);
         }
         println!(
@@ -243,9 +275,14 @@ fn scale() {
     let mut first = None;
     for edges in [100_000, 300_000, 1_000_000, 3_000_000, 10_000_000] {
         let mut training = Training::new("t-gcn", 1, graphs("uniform", edges / 10, edges, WINDOW));
-        let time = median(if edges > 2_000_000 { 3 } else { 5 }, || { black_box(training.step()); });
+        let time = median(if edges > 2_000_000 { 3 } else { 5 }, || {
+            black_box(training.step());
+        });
         let each = time * 1e6 / (edges * WINDOW) as f64;
         let base = *first.get_or_insert(each);
-        println!("    {edges:>10} edges: {time:8.1} ms, {each:.1} ns an edge and step, ratio to the smallest {:.2}", each / base);
+        println!(
+            "    {edges:>10} edges: {time:8.1} ms, {each:.1} ns an edge and step, ratio to the smallest {:.2}",
+            each / base
+        );
     }
 }

@@ -59,7 +59,10 @@ pub fn run(args: &List, out: &mut dyn Write) -> Result<()> {
     let entries: Vec<Entry> = match args.what {
         What::Formats => load::ALL
             .iter()
-            .map(|format| Entry { example: Some(format.example()), ..Entry::new(format.name(), format.about()) })
+            .map(|format| Entry {
+                example: Some(format.example()),
+                ..Entry::new(format.name(), format.about())
+            })
             .collect(),
         What::Generators => generate::ALL
             .iter()

@@ -127,6 +127,18 @@ def lstm(inputs, weight, state, bias):
     return outputs
 
 
+def gru(inputs, weight, state, bias, state_bias):
+    """All states, from the zero state; gates in the order reset, update, new, the reset after the product."""
+    hidden = inputs[0].new_zeros(len(inputs[0]), len(state))
+    outputs = []
+    for x in inputs:
+        (xr, xz, xn), (hr, hz, hn) = ((x @ weight + bias).chunk(3, dim=1), (hidden @ state + state_bias).chunk(3, dim=1))
+        update = torch.sigmoid(xz + hz)
+        hidden = (1 - update) * torch.tanh(xn + torch.sigmoid(xr + hr) * hn) + update * hidden
+        outputs.append(hidden)
+    return outputs
+
+
 def temporal_attention(inputs, parameters, heads):
     query, key, value = (parameters[f"time.{name}"] for name in ["query", "key", "value"])
     placed = [x + parameters["time.position"][t] for t, x in enumerate(inputs)]
@@ -193,6 +205,17 @@ def wd_gcn_shapes(case):
 def wd_gcn(case, parameters, graphs, features):
     inputs = [gcn_layers(case, parameters, graph, x, case["layers"], True)[-1] for graph, x in zip(graphs, features)]
     return lstm_of(parameters, "time", inputs)
+
+
+def gcn_gru_shapes(case):
+    hidden = case["hidden"]
+    shapes = {"input": (hidden, 3 * hidden), "state": (hidden, 3 * hidden), "bias": (3 * hidden,), "state_bias": (3 * hidden,)}
+    return gcn_shapes(case) | {f"time.{name}": shape for name, shape in shapes.items()}
+
+
+def gcn_gru(case, parameters, graphs, features):
+    inputs = [gcn_layers(case, parameters, graph, x, case["layers"], True)[-1] for graph, x in zip(graphs, features)]
+    return gru(inputs, *(parameters[f"time.{name}"] for name in ["input", "state", "bias", "state_bias"]))
 
 
 def mpnn_lstm_shapes(case):
@@ -432,6 +455,7 @@ def causal_sum(case, parameters, past):
 MODELS = {
     "gcn": (gcn_shapes, gcn),
     "wd-gcn": (wd_gcn_shapes, wd_gcn),
+    "gcn-gru": (gcn_gru_shapes, gcn_gru),
     "gat-lstm": (gat_lstm_shapes, gat_lstm),
     "t-gcn": (t_gcn_shapes, t_gcn),
     "evolvegcn-o": (evolvegcn_o_shapes, evolvegcn_o),

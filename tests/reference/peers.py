@@ -64,7 +64,7 @@ def ring(weight=None):
 
 
 def check():
-    layers = [gcn, gcn_right_and_none, gat, sage, lstm, attention, matrix_lstm, matrix_gru]
+    layers = [gcn, gcn_right_and_none, gat, sage, lstm, gru, attention, matrix_lstm, matrix_gru]
     cells = [t_gcn, evolvegcn_o, evolvegcn_h, mpnn_lstm]
     diffusion = [dcrnn_forward, dcrnn_backward, dcrnn_weights, dcrnn_third_power, dcrnn_batched]
     for one in layers + cells + diffusion:
@@ -129,6 +129,16 @@ def lstm():
     for x, hidden in zip(inputs, ours):
         state = cell(x, state)
         agree("lstm cell", hidden, state[0])
+
+
+def gru():
+    """= torch.nn.GRUCell"""
+    inputs = [normal(VERTICES, WIDTH) for _ in range(4)]
+    cell, state = randomise(torch.nn.GRUCell(WIDTH, HIDDEN)), None
+    ours = models.gru(inputs, cell.weight_ih.t(), cell.weight_hh.t(), cell.bias_ih, cell.bias_hh)
+    for x, hidden in zip(inputs, ours):
+        state = cell(x, state)
+        agree("gru cell", hidden, state)
 
 
 def attention():

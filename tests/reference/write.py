@@ -36,6 +36,7 @@ def cases():
         all[f"gcn-zero-degree-{normalisation}"] = settings("gcn", normalisation=normalisation)
     for layers in [1, 2]:
         all[f"wd-gcn-{layers}"] = settings("wd-gcn", layers, normalisation="both")
+        all[f"gcn-gru-{layers}"] = settings("gcn-gru", layers, normalisation="both")
         all[f"gat-lstm-{layers}"] = settings("gat-lstm", layers, heads=2)
         all[f"t-gcn-{layers}"] = settings("t-gcn", layers, normalisation="both")
         all[f"evolvegcn-o-{layers}"] = settings("evolvegcn-o", layers, normalisation="both")

@@ -88,7 +88,9 @@ impl Graph {
         let mut starts = vec![0; vertices + 1];
         for &(_, target, _) in &sorted {
             let slot = starts.get_mut(target as usize + 1);
-            *slot.ok_or_else(|| Error::settings("graph", "an edge ends at a vertex that does not exist"))? += 1;
+            *slot
+                .ok_or_else(|| Error::settings("graph", "an edge ends at a vertex that does not exist"))? +=
+                1;
         }
         for vertex in 0..vertices {
             starts[vertex + 1] += starts[vertex];
@@ -152,7 +154,9 @@ impl Graph {
 
     /// Where the edges are.
     pub fn plain(&self) -> Result<Arc<Pattern>> {
-        kept(&self.plain, || Ok(Arc::new(Pattern::new(self.vertices(), wide(&self.starts), self.sources.clone())?)))
+        kept(&self.plain, || {
+            Ok(Arc::new(Pattern::new(self.vertices(), wide(&self.starts), self.sources.clone())?))
+        })
     }
 
     /// The matrix of graph convolution: a loop of weight 1 at every vertex that has none, then the normalisation. Degrees
@@ -162,7 +166,8 @@ impl Graph {
             let (starts, columns, mut values) = self.looped();
             let sum = |row: &[usize]| values[row[0]..row[1]].iter().sum::<f32>();
             let degrees: Vec<f32> = starts.windows(2).map(sum).collect();
-            let inverse = |degree: f32, power: fn(f32) -> f32| if degree > 0.0 { 1.0 / power(degree) } else { 0.0 };
+            let inverse =
+                |degree: f32, power: fn(f32) -> f32| if degree > 0.0 { 1.0 / power(degree) } else { 0.0 };
             for (target, row) in starts.windows(2).enumerate() {
                 for index in row[0]..row[1] {
                     values[index] *= match kind {
@@ -207,13 +212,15 @@ impl Graph {
                 inward[target] += self.weight(index);
             }
             let share = |weight: f32, degree: f32| if degree == 0.0 { 0.0 } else { weight / degree };
-            let along = edges().map(|(index, source, _)| share(self.weight(index), outward[source])).collect();
+            let along =
+                edges().map(|(index, source, _)| share(self.weight(index), outward[source])).collect();
             let mut starts = vec![0; vertices + 1];
             edges().for_each(|(_, source, _)| starts[source + 1] += 1);
             for vertex in 0..vertices {
                 starts[vertex + 1] += starts[vertex];
             }
-            let (mut next, mut columns, mut against) = (starts.clone(), vec![0; self.edges()], vec![0.0; self.edges()]);
+            let (mut next, mut columns, mut against) =
+                (starts.clone(), vec![0; self.edges()], vec![0.0; self.edges()]);
             for (index, source, target) in edges() {
                 columns[next[source]] = target as u32;
                 against[next[source]] = share(self.weight(index), inward[target]);

@@ -28,7 +28,8 @@ pub trait Model: Send + Sync {
     fn width(&self) -> usize;
 
     /// The phase in which vertices look at each other: for every snapshot the matrices that the rows phase starts from.
-    fn exchange<'a>(&self, tape: &mut Tape<'a>, params: &Bound<'_>, window: &[Frame<'a>]) -> Result<Vec<Var>>;
+    fn exchange<'a>(&self, tape: &mut Tape<'a>, params: &Bound<'_>, window: &[Frame<'a>])
+    -> Result<Vec<Var>>;
 
     /// The phase in which every vertex is by itself: for every snapshot the embedding of the given rows.
     fn rows(&self, tape: &mut Tape<'_>, params: &Bound<'_>, exchanged: &[Var]) -> Result<Vec<Var>>;

@@ -55,7 +55,8 @@ impl Params {
                 return Err(Error::settings("parameters", format!("two are called {}", slot.name)));
             }
         }
-        let values = slots.iter().enumerate().map(|(number, slot)| begin(slot, seed, number as u64)).collect();
+        let values =
+            slots.iter().enumerate().map(|(number, slot)| begin(slot, seed, number as u64)).collect();
         Ok(Params { slots, index, values })
     }
 
@@ -99,7 +100,8 @@ fn begin(slot: &Slot, seed: u64, number: u64) -> Vec<f32> {
         z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         z ^ (z >> 31)
     };
-    let stream = mix(seed.wrapping_add(0x9E37_79B9_7F4A_7C15)) ^ mix(number.wrapping_add(0xD1B5_4A32_D192_ED03));
+    let stream =
+        mix(seed.wrapping_add(0x9E37_79B9_7F4A_7C15)) ^ mix(number.wrapping_add(0xD1B5_4A32_D192_ED03));
     let uniform = |at: u64| {
         let bits = mix(stream.wrapping_add(at.wrapping_mul(0x9E37_79B9_7F4A_7C15))) >> 40;
         (bits as f32 / (1u32 << 24) as f32 * 2.0 - 1.0) * limit

@@ -5,7 +5,7 @@ use kymo_tensor::{Error, Result};
 use crate::Model;
 use crate::graph::Normalisation;
 use crate::structure::{Activation, Gat, Gather, Gcn, Layers, Mpnn, Sage, Structure};
-use crate::time::{Attention, Linear, Lstm, Time};
+use crate::time::{Attention, Gru, Linear, Lstm, Time};
 use crate::weave::{Diffused, Evolution, Evolving, Gated, Stacked};
 
 /// What a model is made for.
@@ -72,8 +72,9 @@ pub const ALL: &[Recipe] = &[
         paper: "Zhao et al., T-ITS 2020",
         parts: ["gcn", "gru", "gated"],
         make: |config| {
-            let before: Option<Box<dyn Structure>> = (config.layers > 1)
-                .then(|| Box::new(gcn_layers(config, config.layers - 1, Activation::Relu)) as Box<dyn Structure>);
+            let before: Option<Box<dyn Structure>> = (config.layers > 1).then(|| {
+                Box::new(gcn_layers(config, config.layers - 1, Activation::Relu)) as Box<dyn Structure>
+            });
             let input = if config.layers > 1 { config.hidden } else { config.features };
             Box::new(Gated { before, input, hidden: config.hidden, normalisation: config.normalisation })
         },
@@ -84,7 +85,21 @@ pub const ALL: &[Recipe] = &[
         paper: "Manessi et al., Pattern Recognition 2020",
         parts: ["gcn", "lstm", "stacked"],
         make: |config| {
-            stacked(gcn_layers(config, config.layers, Activation::Relu), Some(lstm(config.hidden, config.hidden, 1)))
+            stacked(
+                gcn_layers(config, config.layers, Activation::Relu),
+                Some(lstm(config.hidden, config.hidden, 1)),
+            )
+        },
+    },
+    Recipe {
+        name: "gcn-gru",
+        about: "a gated memory for every vertex above graph convolutions, the baseline of EvolveGCN",
+        paper: "Pareja et al., AAAI 2020",
+        parts: ["gcn", "gru", "stacked"],
+        make: |config| {
+            let (input, hidden) = (config.hidden, config.hidden);
+            let time = Gru { name: "time".into(), input, hidden };
+            stacked(gcn_layers(config, config.layers, Activation::Relu), Some(Box::new(time)))
         },
     },
     Recipe {
@@ -115,7 +130,10 @@ pub const ALL: &[Recipe] = &[
         parts: ["gat", "attention", "stacked"],
         make: |config| {
             let (width, heads, window) = (config.hidden, config.heads, config.window);
-            stacked(gat_layers(config), Some(Box::new(Attention { name: "time".into(), width, heads, window })))
+            stacked(
+                gat_layers(config),
+                Some(Box::new(Attention { name: "time".into(), width, heads, window })),
+            )
         },
     },
     Recipe {
@@ -178,7 +196,8 @@ impl Recipe {
             return Err(Error::settings("layers", format!("found {}, expected 1 to 3", config.layers)));
         }
         if !config.hidden.is_multiple_of(config.heads) {
-            let problem = format!("{} heads cannot share {} hidden columns equally", config.heads, config.hidden);
+            let problem =
+                format!("{} heads cannot share {} hidden columns equally", config.heads, config.hidden);
             return Err(Error::settings("heads", problem));
         }
         Ok((self.make)(config))
@@ -220,11 +239,16 @@ fn sage_layers(config: &Config) -> Layers {
 }
 
 fn lstm(input: usize, hidden: usize, count: usize) -> Box<dyn Time> {
-    let names = if count == 1 { vec!["time".into()] } else { (0..count).map(|number| format!("time.{number}")).collect() };
+    let names = if count == 1 {
+        vec!["time".into()]
+    } else {
+        (0..count).map(|number| format!("time.{number}")).collect()
+    };
     Box::new(Lstm { names, input, hidden })
 }
 
 fn evolving(config: &Config, evolution: Evolution) -> Box<dyn Model> {
-    let widths = std::iter::once(config.features).chain(std::iter::repeat_n(config.hidden, config.layers)).collect();
+    let widths =
+        std::iter::once(config.features).chain(std::iter::repeat_n(config.hidden, config.layers)).collect();
     Box::new(Evolving { widths, evolution, normalisation: config.normalisation })
 }

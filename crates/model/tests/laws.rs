@@ -34,7 +34,13 @@ fn config(layers: usize) -> Config {
 }
 
 /// The outputs of a model, step after step.
-fn outputs(recipe: &Recipe, config: &Config, vertices: usize, steps: &[Edges], features: &[f32]) -> Vec<Vec<f32>> {
+fn outputs(
+    recipe: &Recipe,
+    config: &Config,
+    vertices: usize,
+    steps: &[Edges],
+    features: &[f32],
+) -> Vec<Vec<f32>> {
     let model = recipe.build(config).unwrap();
     let mut params = Params::new(model.slots(), 5).unwrap();
     // Biases begin as zeros, which would hide mistakes.

@@ -64,7 +64,11 @@ impl Case {
                 Some("none") => Normalisation::None,
                 _ => Normalisation::Both,
             },
-            gather: if self.facts.get("aggregate").is_some_and(|x| x == "pool") { Gather::Pool } else { Gather::Mean },
+            gather: if self.facts.get("aggregate").is_some_and(|x| x == "pool") {
+                Gather::Pool
+            } else {
+                Gather::Mean
+            },
         }
     }
 
@@ -81,7 +85,8 @@ impl Case {
 
 fn files() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/reference");
-    let mut files: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut files: Vec<PathBuf> =
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.retain(|path| path.extension().is_some_and(|extension| extension == "safetensors"));
     files.sort();
     files
@@ -96,14 +101,24 @@ fn values_and_gradients_are_those_of_pytorch() {
         let mut params = Params::new(model.slots(), 1).unwrap();
         let names: Vec<String> = params.slots().iter().map(|slot| slot.name.clone()).collect();
         for name in &names {
-            let values = &case.arrays.get(&format!("parameters.{name}")).unwrap_or_else(|| panic!("{}: {name}", case.name)).1;
+            let values = &case
+                .arrays
+                .get(&format!("parameters.{name}"))
+                .unwrap_or_else(|| panic!("{}: {name}", case.name))
+                .1;
             let slot = params.get_mut(name).unwrap();
             assert_eq!(slot.len(), values.len(), "{}: {name}", case.name);
             slot.clone_from(values);
         }
-        assert_eq!(case.arrays.keys().filter(|key| key.starts_with("parameters.")).count(), names.len(), "{}", case.name);
+        assert_eq!(
+            case.arrays.keys().filter(|key| key.starts_with("parameters.")).count(),
+            names.len(),
+            "{}",
+            case.name
+        );
         let vertices = case.number("vertices", 0);
-        let graphs: Vec<Graph> = case.edges.iter().map(|edges| Graph::from_edges(vertices, edges).unwrap()).collect();
+        let graphs: Vec<Graph> =
+            case.edges.iter().map(|edges| Graph::from_edges(vertices, edges).unwrap()).collect();
 
         // As a whole: outputs, and the gradients of parameters and features.
         let arena = Arena::new();
@@ -119,7 +134,8 @@ fn values_and_gradients_are_those_of_pytorch() {
         for (t, &output) in outputs.iter().enumerate() {
             case.check(&format!("outputs.{t}"), tape.value(output));
         }
-        let probes: Vec<&(Vec<usize>, Vec<f32>)> = (0..graphs.len()).map(|t| &case.arrays[&format!("probe.{t}")]).collect();
+        let probes: Vec<&(Vec<usize>, Vec<f32>)> =
+            (0..graphs.len()).map(|t| &case.arrays[&format!("probe.{t}")]).collect();
         let loss = weigh(&mut tape, &outputs, &probes, config.hidden, 0..vertices);
         let gradients = tape.backward(loss).unwrap();
         let zeros = vec![0.0; 1000];
@@ -142,7 +158,8 @@ fn values_and_gradients_are_those_of_pytorch() {
             let features = tape.constant(Shape::new(vertices, config.features), features).unwrap();
             window.push(Frame { graph, features });
         }
-        let probes: Vec<&(Vec<usize>, Vec<f32>)> = (0..graphs.len()).map(|t| &case.arrays[&format!("probe.{t}")]).collect();
+        let probes: Vec<&(Vec<usize>, Vec<f32>)> =
+            (0..graphs.len()).map(|t| &case.arrays[&format!("probe.{t}")]).collect();
         let hidden = config.hidden;
         let loss = loss_by_rows(&mut tape, &*model, &bound, &window, &[], move |tape, rows, outputs, _| {
             Ok(weigh(tape, outputs, &probes, hidden, rows))
@@ -167,7 +184,9 @@ fn weigh<'a>(
 ) -> Var {
     let mut all = Vec::new();
     for (&output, probe) in outputs.iter().zip(probes) {
-        let weights = tape.copied(Shape::new(rows.len(), hidden), &probe.1[rows.start * hidden..rows.end * hidden]).unwrap();
+        let weights = tape
+            .copied(Shape::new(rows.len(), hidden), &probe.1[rows.start * hidden..rows.end * hidden])
+            .unwrap();
         let product = tape.multiply(output, weights).unwrap();
         all.push(tape.sum(product).unwrap());
     }

@@ -63,7 +63,12 @@ impl Model for Diffused {
         self.hidden
     }
 
-    fn exchange<'a>(&self, tape: &mut Tape<'a>, params: &Bound<'_>, window: &[Frame<'a>]) -> Result<Vec<Var>> {
+    fn exchange<'a>(
+        &self,
+        tape: &mut Tape<'a>,
+        params: &Bound<'_>,
+        window: &[Frame<'a>],
+    ) -> Result<Vec<Var>> {
         let mut rows: Vec<Var> = window.iter().map(|frame| frame.features).collect();
         for number in 0..self.layers {
             let (prefix, _) = self.layer(number);

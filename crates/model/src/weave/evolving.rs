@@ -45,11 +45,17 @@ impl Evolving {
     }
 
     /// The matrix LSTM: gates i, f, g, o below each other.
-    fn from_weights(&self, tape: &mut Tape<'_>, params: &Bound<'_>, layer: usize, now: Weight) -> Result<Weight> {
+    fn driven_by_itself(
+        tape: &mut Tape<'_>,
+        params: &Bound<'_>,
+        layer: usize,
+        now: Weight,
+    ) -> Result<Weight> {
         let input = tape.shape(now.weight).rows;
         let product = tape.matmul(params.get(&format!("evolve.{layer}.state"))?, now.weight)?;
         let gates = tape.add(product, params.get(&format!("evolve.{layer}.bias"))?)?;
-        let part = |tape: &mut Tape<'_>, number: usize| tape.slice_rows(gates, number * input..(number + 1) * input);
+        let part =
+            |tape: &mut Tape<'_>, number: usize| tape.slice_rows(gates, number * input..(number + 1) * input);
         let (enter, keep, new, out) = (part(tape, 0)?, part(tape, 1)?, part(tape, 2)?, part(tape, 3)?);
         let (enter, new, out) = (tape.sigmoid(enter)?, tape.tanh(new)?, tape.sigmoid(out)?);
         let mut cell = tape.multiply(enter, new)?;
@@ -63,13 +69,21 @@ impl Evolving {
     }
 
     /// The matrix GRU: gates z, r and the candidate below each other.
-    fn from_vertices(&self, tape: &mut Tape<'_>, params: &Bound<'_>, layer: usize, now: Weight, x: Var) -> Result<Weight> {
+    fn driven_by_vertices(
+        tape: &mut Tape<'_>,
+        params: &Bound<'_>,
+        layer: usize,
+        now: Weight,
+        x: Var,
+    ) -> Result<Weight> {
         let Shape { rows: input, columns: output } = tape.shape(now.weight);
         let of = |what: &str| params.get(&format!("evolve.{layer}.{what}"));
         let summary = tape.summary(x, of("score")?, output)?;
         let heard = tape.matmul(of("input")?, summary)?;
         let heard = tape.add(heard, of("bias")?)?;
-        let part = |tape: &mut Tape<'_>, of: Var, number: usize| tape.slice_rows(of, number * input..(number + 1) * input);
+        let part = |tape: &mut Tape<'_>, of: Var, number: usize| {
+            tape.slice_rows(of, number * input..(number + 1) * input)
+        };
         let state = of("state")?;
         let gate = |tape: &mut Tape<'_>, number: usize, state_input: Var| -> Result<Var> {
             let matrix = part(tape, state, number)?;
@@ -113,7 +127,12 @@ impl Model for Evolving {
         self.widths.last().copied().unwrap_or(0)
     }
 
-    fn exchange<'a>(&self, tape: &mut Tape<'a>, params: &Bound<'_>, window: &[Frame<'a>]) -> Result<Vec<Var>> {
+    fn exchange<'a>(
+        &self,
+        tape: &mut Tape<'a>,
+        params: &Bound<'_>,
+        window: &[Frame<'a>],
+    ) -> Result<Vec<Var>> {
         let begin = |(layer, _, _)| {
             Ok(Weight { weight: params.get(&format!("structure.{layer}.weight"))?, cell: None })
         };
@@ -125,8 +144,8 @@ impl Model for Evolving {
             let mut x = frame.features;
             for (layer, input, output) in self.layers() {
                 let now = match self.evolution {
-                    Evolution::Weights => self.from_weights(tape, params, layer, weights[layer])?,
-                    Evolution::Vertices => self.from_vertices(tape, params, layer, weights[layer], x)?,
+                    Evolution::Weights => Self::driven_by_itself(tape, params, layer, weights[layer])?,
+                    Evolution::Vertices => Self::driven_by_vertices(tape, params, layer, weights[layer], x)?,
                 };
                 weights[layer] = now;
                 let bias = params.get(&format!("structure.{layer}.bias"))?;

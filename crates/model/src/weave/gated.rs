@@ -38,7 +38,12 @@ impl Model for Gated {
         self.hidden
     }
 
-    fn exchange<'a>(&self, tape: &mut Tape<'a>, params: &Bound<'_>, window: &[Frame<'a>]) -> Result<Vec<Var>> {
+    fn exchange<'a>(
+        &self,
+        tape: &mut Tape<'a>,
+        params: &Bound<'_>,
+        window: &[Frame<'a>],
+    ) -> Result<Vec<Var>> {
         let mut exchanged = Vec::with_capacity(window.len());
         for frame in window {
             let mut x = frame.features;
@@ -56,7 +61,8 @@ impl Model for Gated {
     }
 
     fn rows(&self, tape: &mut Tape<'_>, params: &Bound<'_>, exchanged: &[Var]) -> Result<Vec<Var>> {
-        let (input, bias, state) = (params.get("gate.input")?, params.get("gate.bias")?, params.get("gate.state")?);
+        let (input, bias, state) =
+            (params.get("gate.input")?, params.get("gate.bias")?, params.get("gate.state")?);
         let (mut before, mut rows) = (None, Vec::with_capacity(exchanged.len()));
         for &step in exchanged {
             // The columns tell which order was chosen; where both sides are equally wide the first one was.

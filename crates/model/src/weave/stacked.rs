@@ -26,8 +26,16 @@ impl Model for Stacked {
         self.time.as_ref().map_or(self.structure.width(), |time| time.width())
     }
 
-    fn exchange<'a>(&self, tape: &mut Tape<'a>, params: &Bound<'_>, window: &[Frame<'a>]) -> Result<Vec<Var>> {
-        window.iter().map(|frame| self.structure.exchange(tape, params, frame.graph, frame.features)).collect()
+    fn exchange<'a>(
+        &self,
+        tape: &mut Tape<'a>,
+        params: &Bound<'_>,
+        window: &[Frame<'a>],
+    ) -> Result<Vec<Var>> {
+        window
+            .iter()
+            .map(|frame| self.structure.exchange(tape, params, frame.graph, frame.features))
+            .collect()
     }
 
     fn rows(&self, tape: &mut Tape<'_>, params: &Bound<'_>, exchanged: &[Var]) -> Result<Vec<Var>> {

@@ -17,7 +17,10 @@ impl Op for HeadDots {
     fn shape(&self, inputs: &[Shape]) -> Result<Shape> {
         let [x, vectors] = expect_inputs(self.name(), inputs)?;
         if x.columns != vectors.len() {
-            let problem = format!("the rows have {} columns, expected {} heads of {}", x.columns, vectors.rows, vectors.columns);
+            let problem = format!(
+                "the rows have {} columns, expected {} heads of {}",
+                x.columns, vectors.rows, vectors.columns
+            );
             return Err(Error::shape(self.name(), problem));
         }
         Ok(Shape::new(x.rows, vectors.rows))
@@ -50,7 +53,9 @@ impl Op for HeadDots {
         }
         if let Some(gradient) = back.take(0) {
             let piece = |(gradient, upstream): (&mut [f32], &[f32])| {
-                for (gradient, upstream) in gradient.chunks_exact_mut(columns).zip(upstream.chunks_exact(heads)) {
+                for (gradient, upstream) in
+                    gradient.chunks_exact_mut(columns).zip(upstream.chunks_exact(heads))
+                {
                     for (head, &upstream) in upstream.iter().enumerate() {
                         let mine = head * dimension..(head + 1) * dimension;
                         let vector = &vectors.values[mine.clone()];
@@ -58,18 +63,25 @@ impl Op for HeadDots {
                     }
                 }
             };
-            gradient.par_chunks_mut(ROWS * columns).zip(back.upstream.par_chunks(ROWS * heads)).for_each(piece);
+            gradient
+                .par_chunks_mut(ROWS * columns)
+                .zip(back.upstream.par_chunks(ROWS * heads))
+                .for_each(piece);
         }
         if let Some(gradient) = back.take(1) {
             // Pieces of rows are summed by themselves and added in order, whatever the number of threads.
-            let pieces = x.values.par_chunks(16 * ROWS * columns).zip(back.upstream.par_chunks(16 * ROWS * heads));
+            let pieces =
+                x.values.par_chunks(16 * ROWS * columns).zip(back.upstream.par_chunks(16 * ROWS * heads));
             let sums: Vec<Vec<f32>> = pieces
                 .map(|(x, upstream)| {
                     let mut sum = vec![0.0; columns];
                     for (x, upstream) in x.chunks_exact(columns).zip(upstream.chunks_exact(heads)) {
                         for (head, &upstream) in upstream.iter().enumerate() {
                             let mine = head * dimension..(head + 1) * dimension;
-                            sum[mine.clone()].iter_mut().zip(&x[mine]).for_each(|(sum, x)| *sum += upstream * x);
+                            sum[mine.clone()]
+                                .iter_mut()
+                                .zip(&x[mine])
+                                .for_each(|(sum, x)| *sum += upstream * x);
                         }
                     }
                     sum
@@ -97,7 +109,8 @@ mod tests {
 
     #[test]
     fn products_and_gradients() {
-        let numbers = |count: usize, step: f32| (0..count).map(|i| (i as f32 * step).sin()).collect::<Vec<f32>>();
+        let numbers =
+            |count: usize, step: f32| (0..count).map(|i| (i as f32 * step).sin()).collect::<Vec<f32>>();
         for (rows, heads, dimension) in [(5, 2, 3), (1, 1, 1), (4, 3, 1), (0, 2, 2)] {
             let inputs = [
                 (Shape::new(rows, heads * dimension), numbers(rows * heads * dimension, 0.7)),
