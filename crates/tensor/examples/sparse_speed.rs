@@ -40,7 +40,7 @@ fn least(mut work: impl FnMut()) -> f64 {
         work();
         start.elapsed().as_secs_f64()
     };
-    (0..7).map(time).fold(f64::INFINITY, f64::min)
+    (0..15).map(time).fold(f64::INFINITY, f64::min)
 }
 
 /// Bytes read and written in a second by copying.
