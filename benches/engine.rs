@@ -1,7 +1,7 @@
 //! The engine and the models against the arithmetic and the memory of the machine, measured in the same run:
 //! `cargo bench --bench engine [NAME...]`.
 //!
-//! Names: `t-gcn`, `spmm`, `models`, `scale`. Each line ends with the ratio to its bound; nothing here decides a test.
+//! Names: `t-gcn`, `spmm`, `ops`, `models`, `scale`. Each line ends with the ratio to its bound; nothing here decides a test.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
@@ -14,7 +14,7 @@ use kymo::graph::{Snapshot, StepEdges};
 use kymo::model::{Config, Frame, Graph, Model, Params, loss_by_rows, zoo};
 use kymo::tensor::optim::{Adam, AdamSettings, Optimiser};
 use kymo::tensor::pattern::Pattern;
-use kymo::tensor::{Arena, Shape, Tape, View, ops};
+use kymo::tensor::{Arena, Shape, Tape, Var, View, ops};
 use rayon::prelude::*;
 
 const FEATURES: usize = 32;
@@ -25,7 +25,8 @@ fn main() {
     let chosen: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
     let wanted = |name: &str| chosen.is_empty() || chosen.iter().any(|chosen| chosen == name);
     println!("{} threads", rayon::current_num_threads());
-    let benches: [(&str, fn()); 4] = [("t-gcn", t_gcn), ("spmm", spmm), ("models", models), ("scale", scale)];
+    let benches: [(&str, fn()); 5] =
+        [("t-gcn", t_gcn), ("spmm", spmm), ("ops", operations), ("models", models), ("scale", scale)];
     for (name, bench) in benches {
         if wanted(name) {
             bench();
@@ -247,6 +248,84 @@ fn spmm() {
         }
     }
 }
+
+/// Every operation, forward and backward with all gradients, against the larger of its arithmetic over the product peak and its
+/// bytes over the copy bandwidth. Bytes are those that must be moved if nothing stays in a cache: inputs and outputs once
+/// forward; inputs, upstream and gradients (read and written) once backward.
+fn operations() {
+    let (peak, bandwidth) = (peak() * 1e9, copy_bandwidth());
+    println!("operations on 50,000 rows of 64 (sparse ones: 550,000 entries), forward and backward");
+    let (rows, width) = (50_000, 64);
+    let graph = graphs("power-law", rows, 500_000, 1).remove(0);
+    let pattern = graph.with_loops().unwrap();
+    let entries = pattern.entries();
+    let own = |rows: usize, columns: usize| (Shape::new(rows, columns), numbers(rows * columns));
+    let show = |name: &str, inputs: Vec<(Shape, Vec<f32>)>, flops: f64, gathered: usize, build: Build| {
+        let arena = Arena::new();
+        let mut moved = 0;
+        let time = median(5, || {
+            let mut tape = Tape::new(&arena);
+            let vars: Vec<Var> = inputs.iter().map(|(shape, values)| tape.parameter(*shape, values).unwrap()).collect();
+            let output = build(&mut tape, &vars, &pattern);
+            let length = tape.value(output).len();
+            let mut seed = arena.take(length);
+            seed.fill(1.0);
+            black_box(tape.backward_with(output, seed).unwrap());
+            moved = inputs.iter().map(|(shape, _)| 4 * shape.len()).sum::<usize>() + 2 * length + 2 * gathered;
+        });
+        let floor = (flops / peak).max(4.0 * moved as f64 / bandwidth) * 1e3;
+        let bound = if flops / peak * 1e3 >= floor { "arithmetic" } else { "memory" };
+        println!("    {name:22} {time:7.2} ms, {:.2} of the floor by {bound}", floor / time);
+    };
+    let product = |inner: usize, columns: usize| 3.0 * 2.0 * (rows * inner * columns) as f64;
+    let x = || own(rows, width);
+    let scores = || own(entries, 4);
+    show("linear", vec![x(), own(width, width), own(1, width)], product(width, width), 0, |t, v, _| t.linear(v[0], v[1], v[2]).unwrap());
+    let gates = product(width, 3 * width);
+    let cell = || vec![own(rows, 3 * width), x(), own(width, 3 * width)];
+    show("gated cell", cell(), gates, 0, |t, v, _| t.gated_cell(v[0], Some(v[1]), v[2]).unwrap());
+    let mut inputs = cell();
+    inputs.push(own(1, 3 * width));
+    show("gru cell", inputs, gates, 0, |t, v, _| t.gru_cell(v[0], Some(v[1]), v[2], v[3]).unwrap());
+    let inputs = vec![x(), own(width, 4 * width), own(1, 4 * width), own(rows, 2 * width), own(width, 4 * width)];
+    show("lstm cell", inputs, 2.0 * product(width, 4 * width), 0, |t, v, _| {
+        t.lstm_cell(v[0], v[1], v[2], Some(v[3]), v[4]).unwrap()
+    });
+    let window: Vec<_> = (0..3 * WINDOW).map(|_| x()).collect();
+    show("attention over time", window, 0.0, 0, |t, v, _| {
+        t.attention(&v[..WINDOW], &v[WINDOW..2 * WINDOW], &v[2 * WINDOW..], 4, true).unwrap()
+    });
+    let rows_of_entries = entries * width;
+    show("spmm, weights learnt", vec![own(entries, 1), x()], 0.0, 3 * rows_of_entries / 2, |t, v, p| {
+        t.spmm(p.clone(), Some(v[0]), v[1]).unwrap()
+    });
+    show("spmm, 4 heads", vec![scores(), x()], 0.0, 3 * rows_of_entries / 2, |t, v, p| t.spmm_heads(p.clone(), v[0], v[1]).unwrap());
+    show("sddmm", vec![x(), x()], 0.0, 3 * rows_of_entries / 2, |t, v, p| t.sddmm(p.clone(), v[0], v[1], 1).unwrap());
+    show("edge scores, 4 heads", vec![own(rows, 4), own(rows, 4)], 0.0, 2 * entries * 4, |t, v, p| {
+        t.edge_scores(p.clone(), v[0], v[1], 0.2).unwrap()
+    });
+    show("edge softmax, 4 heads", vec![scores()], 0.0, 0, |t, v, p| t.edge_softmax(p.clone(), v[0]).unwrap());
+    show("row maximum", vec![x()], 0.0, rows_of_entries, |t, v, p| t.row_max(p.clone(), v[0]).unwrap());
+    show("gather", vec![x()], 0.0, 0, |t, v, p| t.gather(v[0], Arc::new(p.places()[..50_000].to_vec())).unwrap());
+    show("scatter", vec![x()], 0.0, 0, |t, v, p| t.scatter(v[0], Arc::new(p.places()[..50_000].to_vec()), 50_000).unwrap());
+    show("relu", vec![x()], 0.0, 0, |t, v, _| t.relu(v[0]).unwrap());
+    show("tanh", vec![x()], 0.0, 0, |t, v, _| t.tanh(v[0]).unwrap());
+    show("multiply", vec![x(), x()], 0.0, 0, |t, v, _| t.multiply(v[0], v[1]).unwrap());
+    show("concatenate columns", vec![x(), x()], 0.0, 0, |t, v, _| t.concatenate_columns(v).unwrap());
+    show("dropout", vec![x()], 0.0, 0, |t, v, _| t.dropout(v[0], 0.5, 1, 0).unwrap());
+    show("sum", vec![x()], 0.0, 0, |t, v, _| t.sum(v[0]).unwrap());
+    show("squared error", vec![x()], 0.0, 0, |t, v, _| {
+        let target = t.filled(t.shape(v[0]), 0.5);
+        t.mse(v[0], target, None, 1.0).unwrap()
+    });
+    show("binary cross entropy", vec![x()], 0.0, 0, |t, v, _| {
+        let target = t.filled(t.shape(v[0]), 0.5);
+        t.binary_cross_entropy(v[0], target, None, 1.0).unwrap()
+    });
+}
+
+/// Applies an operation to parameters.
+type Build = for<'t> fn(&mut Tape<'t>, &[Var], &Arc<Pattern>) -> Var;
 
 /// Every model of the zoo, one and two layers, on the same graph.
 fn models() {
