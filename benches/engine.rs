@@ -171,7 +171,8 @@ impl Training {
                 bound.vars().iter().map(|&var| gradients.take(var).unwrap_or_default()).collect::<Vec<_>>(),
             )
         };
-        self.optimiser.step(&mut self.params.values, &gradients, 1e-3).unwrap();
+        let slices: Vec<&[f32]> = gradients.iter().map(|gradient| &**gradient).collect();
+        self.optimiser.step(&mut self.params.values, &slices, 1e-3).unwrap();
         gradients.into_iter().for_each(|gradient| self.arena.give(gradient));
         loss
     }
@@ -228,8 +229,8 @@ fn spmm() {
         let matrix = graph.normalised(Default::default()).unwrap();
         let pattern: Arc<Pattern> = matrix.pattern;
         for width in [32, 64, 128] {
-            let x = numbers(vertices * width);
             let arena = Arena::new();
+            let x = arena.copied(&numbers(vertices * width));
             let run = || {
                 let mut tape = Tape::new(&arena);
                 let x = tape.constant(Shape::new(vertices, width), &x).unwrap();
@@ -261,17 +262,17 @@ fn operations() {
     let entries = pattern.entries();
     let own = |rows: usize, columns: usize| (Shape::new(rows, columns), numbers(rows * columns));
     let show = |name: &str, inputs: Vec<(Shape, Vec<f32>)>, flops: f64, gathered: usize, build: Build| {
-        let arena = Arena::new();
+        let (arena, ones) = (Arena::new(), vec![1.0; 4 * entries.max(rows * width)]);
         let mut moved = 0;
         let time = median(5, || {
             let mut tape = Tape::new(&arena);
-            let vars: Vec<Var> = inputs.iter().map(|(shape, values)| tape.parameter(*shape, values).unwrap()).collect();
+            let vars: Vec<Var> =
+                inputs.iter().map(|(shape, values)| tape.parameter(*shape, values).unwrap()).collect();
             let output = build(&mut tape, &vars, &pattern);
             let length = tape.value(output).len();
-            let mut seed = arena.take(length);
-            seed.fill(1.0);
-            black_box(tape.backward_with(output, seed).unwrap());
-            moved = inputs.iter().map(|(shape, _)| 4 * shape.len()).sum::<usize>() + 2 * length + 2 * gathered;
+            black_box(tape.backward_with(output, &ones[..length]).unwrap());
+            moved =
+                inputs.iter().map(|(shape, _)| 4 * shape.len()).sum::<usize>() + 2 * length + 2 * gathered;
         });
         let floor = (flops / peak).max(4.0 * moved as f64 / bandwidth) * 1e3;
         let bound = if flops / peak * 1e3 >= floor { "arithmetic" } else { "memory" };
@@ -280,14 +281,17 @@ fn operations() {
     let product = |inner: usize, columns: usize| 3.0 * 2.0 * (rows * inner * columns) as f64;
     let x = || own(rows, width);
     let scores = || own(entries, 4);
-    show("linear", vec![x(), own(width, width), own(1, width)], product(width, width), 0, |t, v, _| t.linear(v[0], v[1], v[2]).unwrap());
+    show("linear", vec![x(), own(width, width), own(1, width)], product(width, width), 0, |t, v, _| {
+        t.linear(v[0], v[1], v[2]).unwrap()
+    });
     let gates = product(width, 3 * width);
     let cell = || vec![own(rows, 3 * width), x(), own(width, 3 * width)];
     show("gated cell", cell(), gates, 0, |t, v, _| t.gated_cell(v[0], Some(v[1]), v[2]).unwrap());
     let mut inputs = cell();
     inputs.push(own(1, 3 * width));
     show("gru cell", inputs, gates, 0, |t, v, _| t.gru_cell(v[0], Some(v[1]), v[2], v[3]).unwrap());
-    let inputs = vec![x(), own(width, 4 * width), own(1, 4 * width), own(rows, 2 * width), own(width, 4 * width)];
+    let inputs =
+        vec![x(), own(width, 4 * width), own(1, 4 * width), own(rows, 2 * width), own(width, 4 * width)];
     show("lstm cell", inputs, 2.0 * product(width, 4 * width), 0, |t, v, _| {
         t.lstm_cell(v[0], v[1], v[2], Some(v[3]), v[4]).unwrap()
     });
@@ -299,15 +303,23 @@ fn operations() {
     show("spmm, weights learnt", vec![own(entries, 1), x()], 0.0, 3 * rows_of_entries / 2, |t, v, p| {
         t.spmm(p.clone(), Some(v[0]), v[1]).unwrap()
     });
-    show("spmm, 4 heads", vec![scores(), x()], 0.0, 3 * rows_of_entries / 2, |t, v, p| t.spmm_heads(p.clone(), v[0], v[1]).unwrap());
-    show("sddmm", vec![x(), x()], 0.0, 3 * rows_of_entries / 2, |t, v, p| t.sddmm(p.clone(), v[0], v[1], 1).unwrap());
+    show("spmm, 4 heads", vec![scores(), x()], 0.0, 3 * rows_of_entries / 2, |t, v, p| {
+        t.spmm_heads(p.clone(), v[0], v[1]).unwrap()
+    });
+    show("sddmm", vec![x(), x()], 0.0, 3 * rows_of_entries / 2, |t, v, p| {
+        t.sddmm(p.clone(), v[0], v[1], 1).unwrap()
+    });
     show("edge scores, 4 heads", vec![own(rows, 4), own(rows, 4)], 0.0, 2 * entries * 4, |t, v, p| {
         t.edge_scores(p.clone(), v[0], v[1], 0.2).unwrap()
     });
     show("edge softmax, 4 heads", vec![scores()], 0.0, 0, |t, v, p| t.edge_softmax(p.clone(), v[0]).unwrap());
     show("row maximum", vec![x()], 0.0, rows_of_entries, |t, v, p| t.row_max(p.clone(), v[0]).unwrap());
-    show("gather", vec![x()], 0.0, 0, |t, v, p| t.gather(v[0], Arc::new(p.places()[..50_000].to_vec())).unwrap());
-    show("scatter", vec![x()], 0.0, 0, |t, v, p| t.scatter(v[0], Arc::new(p.places()[..50_000].to_vec()), 50_000).unwrap());
+    show("gather", vec![x()], 0.0, 0, |t, v, p| {
+        t.gather(v[0], Arc::new(p.places()[..50_000].to_vec())).unwrap()
+    });
+    show("scatter", vec![x()], 0.0, 0, |t, v, p| {
+        t.scatter(v[0], Arc::new(p.places()[..50_000].to_vec()), 50_000).unwrap()
+    });
     show("relu", vec![x()], 0.0, 0, |t, v, _| t.relu(v[0]).unwrap());
     show("tanh", vec![x()], 0.0, 0, |t, v, _| t.tanh(v[0]).unwrap());
     show("multiply", vec![x(), x()], 0.0, 0, |t, v, _| t.multiply(v[0], v[1]).unwrap());

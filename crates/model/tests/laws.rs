@@ -167,3 +167,80 @@ proptest! {
         }
     }
 }
+
+/// After the first step of a training every buffer is one that was there before.
+#[test]
+fn nothing_is_allocated_after_the_first_step() {
+    let vertices = 700;
+    let edges: Edges = (0..3000u32).map(|i| (i * 7919 % 700, i * 104_729 % 700, 1.0)).collect();
+    let graphs: Vec<Graph> =
+        (0..3).map(|t| Graph::from_edges(vertices, &edges[t * 100..]).unwrap()).collect();
+    let features: Vec<f32> = (0..vertices * FEATURES).map(|i| (i as f32).sin()).collect();
+    for recipe in zoo::ALL {
+        for layers in [1, 2] {
+            let model = recipe.build(&config(layers)).unwrap();
+            let params = Params::new(model.slots(), 5).unwrap();
+            let arena = Arena::new();
+            let step = || {
+                let mut tape = Tape::new(&arena);
+                let bound = params.bind(&mut tape).unwrap();
+                let features = tape.constant(Shape::new(vertices, FEATURES), &features).unwrap();
+                let window: Vec<Frame<'_>> = graphs.iter().map(|graph| Frame { graph, features }).collect();
+                let loss = loss_by_rows(&mut tape, &*model, &bound, &window, &[], |tape, _, outputs, _| {
+                    let sums =
+                        outputs.iter().map(|&output| tape.sum(output)).collect::<Result<Vec<_>, _>>()?;
+                    tape.add_all(&sums)
+                })
+                .unwrap();
+                tape.backward(loss).unwrap();
+                arena.bytes()
+            };
+            // Which thread gets which block differs from step to step: each needs buffers of its own once.
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+            let first = pool.install(step);
+            for _ in 0..3 {
+                assert_eq!(pool.install(step), first, "{}, {layers} layers", recipe.name);
+            }
+        }
+    }
+}
+
+/// The same bits for any number of threads, values and gradients.
+#[test]
+fn threads_do_not_change_a_bit() {
+    let vertices = 1500;
+    let edges: Edges =
+        (0..9000u32).map(|i| (i * 7919 % 1500, i * i % 1500 * (i % 5) / 4, 0.5 + (i % 3) as f32)).collect();
+    let graphs: Vec<Graph> =
+        (0..3).map(|t| Graph::from_edges(vertices, &edges[t * 500..]).unwrap()).collect();
+    let features: Vec<f32> = (0..vertices * FEATURES).map(|i| (i as f32 * 0.7).sin()).collect();
+    for recipe in zoo::ALL {
+        let model = recipe.build(&config(2)).unwrap();
+        let params = Params::new(model.slots(), 5).unwrap();
+        let run = |threads: usize| -> Vec<Vec<u32>> {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| {
+                let arena = Arena::new();
+                let mut tape = Tape::new(&arena);
+                let bound = params.bind(&mut tape).unwrap();
+                let features = tape.constant(Shape::new(vertices, FEATURES), &features).unwrap();
+                let window: Vec<Frame<'_>> = graphs.iter().map(|graph| Frame { graph, features }).collect();
+                let loss = loss_by_rows(&mut tape, &*model, &bound, &window, &[], |tape, _, outputs, _| {
+                    let mut sums = Vec::new();
+                    for &output in outputs {
+                        let square = tape.multiply(output, output)?;
+                        sums.push(tape.sum(square)?);
+                    }
+                    tape.add_all(&sums)
+                })
+                .unwrap();
+                let gradients = tape.backward(loss).unwrap();
+                let bits = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect();
+                let of = |&var: &Var| bits(gradients.of(var).unwrap_or_default());
+                std::iter::once(bits(tape.value(loss))).chain(bound.vars().iter().map(of)).collect()
+            })
+        };
+        let one = run(1);
+        assert!(run(2) == one && run(5) == one, "{}", recipe.name);
+    }
+}

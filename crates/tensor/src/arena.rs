@@ -3,14 +3,54 @@
 //! Fresh memory costs a page fault for every four kilobytes, which is the largest tax of engines that allocate as they go.
 
 use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytemuck::{Pod, Zeroable};
+
+/// Sixteen numbers: a line of the cache, and the widest register.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C, align(64))]
+struct Line([f32; 16]);
+
+/// Numbers that begin where a line of the cache does: a row of sixteen or more would touch one line more otherwise.
+#[derive(Debug, Default)]
+pub struct Buffer {
+    lines: Vec<Line>,
+    length: usize,
+}
+
+impl Buffer {
+    fn new(length: usize) -> Self {
+        Buffer { lines: vec![Line([0.0; 16]); length.div_ceil(16)], length }
+    }
+
+    /// How many numbers there is room for.
+    fn room(&self) -> usize {
+        16 * self.lines.len()
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [f32];
+
+    fn deref(&self) -> &[f32] {
+        &bytemuck::cast_slice(&self.lines)[..self.length]
+    }
+}
+
+impl DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [f32] {
+        &mut bytemuck::cast_slice_mut(&mut self.lines)[..self.length]
+    }
+}
 
 /// Buffers by length, free to be used.
 #[derive(Debug, Default)]
 pub struct Arena {
-    /// Free buffers by capacity.
-    free: Mutex<BTreeMap<usize, Vec<Vec<f32>>>>,
+    /// Free buffers by room.
+    free: Mutex<BTreeMap<usize, Vec<Buffer>>>,
     allocated: AtomicUsize,
     children: Mutex<Vec<Arena>>,
     /// Whether a buffer may be lent that is longer than was asked for. Blocks of rows are alike but for the last one, which
@@ -25,34 +65,44 @@ impl Arena {
     }
 
     /// A buffer of this length that holds anything.
-    pub fn take(&self, length: usize) -> Vec<f32> {
+    pub fn take(&self, length: usize) -> Buffer {
+        if length == 0 {
+            return Buffer::default();
+        }
+        let room = length.next_multiple_of(16);
         let mut free = self.free.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let exact = free.get_mut(&length).and_then(Vec::pop);
+        let exact = free.get_mut(&room).and_then(Vec::pop);
         let found = exact.or_else(|| {
-            let longer = free.range_mut(length..).find(|(_, buffers)| !buffers.is_empty());
-            longer.filter(|_| self.lends_longer && length > 0).and_then(|(_, buffers)| buffers.pop())
+            let longer = free.range_mut(room..).find(|(_, buffers)| !buffers.is_empty());
+            longer.filter(|_| self.lends_longer).and_then(|(_, buffers)| buffers.pop())
         });
-        if let Some(mut buffer) = found {
-            buffer.resize(length, 0.0);
-            return buffer;
+        if let Some(buffer) = found {
+            return Buffer { length, ..buffer };
         }
         drop(free);
-        self.allocated.fetch_add(length, Ordering::Relaxed);
-        vec![0.0; length]
+        self.allocated.fetch_add(room, Ordering::Relaxed);
+        Buffer::new(length)
     }
 
     /// A buffer of this length that holds zeros.
-    pub fn zeros(&self, length: usize) -> Vec<f32> {
+    pub fn zeros(&self, length: usize) -> Buffer {
         let mut buffer = self.take(length);
         buffer.fill(0.0);
         buffer
     }
 
+    /// A buffer that holds these numbers.
+    pub fn copied(&self, values: &[f32]) -> Buffer {
+        let mut buffer = self.take(values.len());
+        buffer.copy_from_slice(values);
+        buffer
+    }
+
     /// Gives a buffer back.
-    pub fn give(&self, buffer: Vec<f32>) {
-        if buffer.capacity() > 0 {
+    pub fn give(&self, buffer: Buffer) {
+        if buffer.room() > 0 {
             let mut free = self.free.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            free.entry(buffer.capacity()).or_default().push(buffer);
+            free.entry(buffer.room()).or_default().push(buffer);
         }
     }
 
@@ -85,7 +135,8 @@ mod tests {
             let buffers = [arena.take(5), arena.take(7)];
             assert_eq!(buffers.map(|buffer| (buffer.len(), arena.give(buffer)).0), [5, 7]);
         }
-        assert_eq!(arena.bytes(), 4 * 12);
+        assert_eq!(arena.bytes(), 4 * 2 * 16);
+        assert!(arena.take(5).as_ptr().addr().is_multiple_of(64));
         let lent = arena.lend();
         lent.give(lent.take(100));
         for length in [30, 100, 1] {
@@ -94,6 +145,6 @@ mod tests {
             lent.give(buffer);
         }
         arena.take_back(lent);
-        assert_eq!(arena.bytes(), 4 * 112);
+        assert_eq!(arena.bytes(), 4 * (2 * 16 + 112));
     }
 }

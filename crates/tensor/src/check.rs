@@ -33,8 +33,8 @@ pub fn gradient(
     let vars =
         inputs.iter().map(|(shape, values)| tape.parameter(*shape, values)).collect::<Result<Vec<_>>>()?;
     let output = build(&mut tape, &vars)?;
-    let seed = probe().take(tape.value(output).len()).collect();
-    let gradients = tape.backward_with(output, seed)?;
+    let seed: Vec<f32> = probe().take(tape.value(output).len()).collect();
+    let gradients = tape.backward_with(output, &seed)?;
     for (which, &var) in vars.iter().enumerate() {
         let found =
             gradients.of(var).map(<[f32]>::to_vec).unwrap_or_else(|| vec![0.0; inputs[which].1.len()]);

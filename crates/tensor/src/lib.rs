@@ -15,7 +15,7 @@ pub mod pattern;
 mod simd;
 pub mod tape;
 
-pub use arena::Arena;
+pub use arena::{Arena, Buffer};
 pub use error::{Error, Result};
 pub use op::{Back, Op, Shape, View};
 pub use pattern::Pattern;

@@ -3,7 +3,7 @@
 //! The way back follows the list from its end, not pointers between tensors: the order is the same on every worker, which
 //! operations that take part in an exchange rely on.
 
-use crate::arena::Arena;
+use crate::arena::{Arena, Buffer};
 use crate::error::{Error, Result};
 use crate::op::{Back, Op, Shape, View};
 
@@ -12,7 +12,7 @@ use crate::op::{Back, Op, Shape, View};
 pub struct Var(usize);
 
 enum Value<'a> {
-    Owned(Vec<f32>),
+    Owned(Buffer),
     Borrowed(&'a [f32]),
 }
 
@@ -30,7 +30,7 @@ struct Node<'a> {
     inputs: Vec<Var>,
     shape: Shape,
     value: Value<'a>,
-    saved: Vec<f32>,
+    saved: Buffer,
     wants_gradient: bool,
 }
 
@@ -70,7 +70,7 @@ impl<'a> Tape<'a> {
             inputs: Vec::new(),
             shape,
             value: Value::Borrowed(values),
-            saved: Vec::new(),
+            saved: Buffer::default(),
             wants_gradient,
         }))
     }
@@ -96,7 +96,7 @@ impl<'a> Tape<'a> {
             inputs: Vec::new(),
             shape,
             value: Value::Owned(values),
-            saved: Vec::new(),
+            saved: Buffer::default(),
             wants_gradient: false,
         })
     }
@@ -151,21 +151,19 @@ impl<'a> Tape<'a> {
             let problem = format!("the gradient of {} was asked for, expected one number", self.shape(from));
             return Err(Error::shape("backward", problem));
         }
-        let mut seed = self.arena.take(1);
-        seed[0] = 1.0;
-        self.backward_with(from, seed)
+        self.backward_with(from, &[1.0])
     }
 
     /// The gradients of `sum(seed * from)`.
-    pub fn backward_with(&self, from: Var, seed: Vec<f32>) -> Result<Gradients<'a>> {
-        let mut all: Vec<Option<Vec<f32>>> = self.nodes.iter().map(|_| None).collect();
-        all[from.0] = Some(seed);
+    pub fn backward_with(&self, from: Var, seed: &[f32]) -> Result<Gradients<'a>> {
+        let mut all: Vec<Option<Buffer>> = self.nodes.iter().map(|_| None).collect();
+        all[from.0] = Some(self.arena.copied(seed));
         for index in (0..=from.0).rev() {
             let node = &self.nodes[index];
             let Some(op) = node.op.as_ref().filter(|_| node.wants_gradient) else { continue };
             let Some(upstream) = all[index].take() else { continue };
             // An input that is used twice gets a second buffer for its second use.
-            let mut buffers: Vec<Option<Vec<f32>>> = Vec::with_capacity(node.inputs.len());
+            let mut buffers: Vec<Option<Buffer>> = Vec::with_capacity(node.inputs.len());
             for input in &node.inputs {
                 let wanted = self.nodes[input.0].wants_gradient;
                 buffers.push(wanted.then(|| {
@@ -189,7 +187,7 @@ impl<'a> Tape<'a> {
                 let Some(buffer) = buffer else { continue };
                 match &mut all[input.0] {
                     Some(sum) => {
-                        sum.iter_mut().zip(&buffer).for_each(|(sum, value)| *sum += value);
+                        sum.iter_mut().zip(buffer.iter()).for_each(|(sum, value)| *sum += value);
                         self.arena.give(buffer);
                     }
                     none => *none = Some(buffer),
@@ -216,7 +214,7 @@ impl Drop for Tape<'_> {
 /// Gradients of parameters.
 pub struct Gradients<'a> {
     arena: &'a Arena,
-    all: Vec<Option<Vec<f32>>>,
+    all: Vec<Option<Buffer>>,
 }
 
 impl Gradients<'_> {
@@ -227,7 +225,7 @@ impl Gradients<'_> {
 
     /// Takes the gradient of a parameter out, so that it can outlive the tape, which borrows the parameters that an
     /// optimiser is about to change. It belongs to the arena, to which it is to be given back.
-    pub fn take(&mut self, var: Var) -> Option<Vec<f32>> {
+    pub fn take(&mut self, var: Var) -> Option<Buffer> {
         self.all.get_mut(var.0)?.take()
     }
 }

@@ -10,7 +10,7 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use super::ROWS;
-use crate::arena::Arena;
+use crate::arena::{Arena, Buffer};
 use crate::error::{Error, Result, expect_shape};
 use crate::op::{Back, Op, Shape, View};
 use crate::tape::{Tape, Var};
@@ -142,7 +142,7 @@ where
                 slots.push(Some(slice));
             }
         }
-        let sums: Vec<(f64, Vec<f32>)> = pieces
+        let sums: Vec<(f64, Buffer)> = pieces
             .into_par_iter()
             .enumerate()
             .map(|(number, mut slots)| {
@@ -169,7 +169,7 @@ where
         let mut total = 0.0;
         for (sum, partial) in sums {
             total += sum;
-            shared.iter_mut().zip(&partial).for_each(|(sum, value)| *sum += value);
+            shared.iter_mut().zip(partial.iter()).for_each(|(sum, value)| *sum += value);
             self.arena.give(partial);
         }
         output[0] = total as f32;

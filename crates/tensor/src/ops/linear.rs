@@ -112,7 +112,7 @@ mod tests {
             let mut tape = Tape::new(&arena);
             let (xv, wv) = (tape.parameter(x.0, &x.1).unwrap(), tape.parameter(w.0, &w.1).unwrap());
             let y = tape.matmul(xv, wv).unwrap();
-            let gradients = tape.backward_with(y, tape.value(y).to_vec()).unwrap();
+            let gradients = tape.backward_with(y, tape.value(y)).unwrap();
             (tape.value(y).to_vec(), gradients.of(wv).unwrap().to_vec())
         };
         let (y, dw) = run();

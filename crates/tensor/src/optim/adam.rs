@@ -85,7 +85,7 @@ simd! {
 }
 
 impl Optimiser for Adam {
-    fn step(&mut self, parameters: &mut [Vec<f32>], gradients: &[Vec<f32>], rate: f32) -> Result<()> {
+    fn step(&mut self, parameters: &mut [Vec<f32>], gradients: &[&[f32]], rate: f32) -> Result<()> {
         prepare(&mut self.state, 2, parameters, gradients)?;
         let AdamSettings { first, second, epsilon, decay } = self.settings;
         // The corrections are near one after many steps and must not be rounded before.
@@ -137,7 +137,7 @@ mod tests {
                 parameters[0].iter().map(|&p| [f64::from(p), 0.0, 0.0]).collect();
             for step in 1..=20 {
                 let gradient: Vec<f32> = (0..3).map(|i| (i as f32 - 1.2) * (step % 3) as f32 * 0.3).collect();
-                optimiser.step(&mut parameters, std::slice::from_ref(&gradient), 0.01).unwrap();
+                optimiser.step(&mut parameters, &[&gradient], 0.01).unwrap();
                 for ([p, m, v], &g) in expected.iter_mut().zip(&gradient) {
                     let mut g = f64::from(g);
                     match decay {
@@ -163,7 +163,7 @@ mod tests {
     fn the_first_step_is_the_rate_whatever_the_gradient_is() {
         let mut optimiser = Adam::new(AdamSettings::default());
         let mut parameters = vec![vec![1.0f32; 2]];
-        optimiser.step(&mut parameters, &[vec![123.0, -0.01]], 0.1).unwrap();
+        optimiser.step(&mut parameters, &[&[123.0, -0.01]], 0.1).unwrap();
         assert!((parameters[0][0] - 0.9).abs() < 1e-5 && (parameters[0][1] - 1.1).abs() < 1e-5);
     }
 }

@@ -1,5 +1,7 @@
 //! Gradients whose norm is at most a given number (Pascanu, Mikolov and Bengio, 2013, algorithm 1).
 
+use std::ops::DerefMut;
+
 use rayon::prelude::*;
 
 use super::PIECE;
@@ -19,7 +21,7 @@ simd! {
 /// Scales all gradients by one factor so that the norm of all of them together is at most `largest`; the norm before.
 ///
 /// A norm that is not finite is an error, and the gradients stay as they are: no factor could mend them.
-pub fn clip_norm(gradients: &mut [Vec<f32>], largest: f32) -> Result<f32> {
+pub fn clip_norm<G: DerefMut<Target = [f32]>>(gradients: &mut [G], largest: f32) -> Result<f32> {
     let valid = largest > 0.0;
     if !valid {
         let problem = format!("{largest} was given, expected a positive number");
@@ -61,7 +63,8 @@ mod tests {
     fn the_norm_does_not_overflow_and_is_the_same_for_any_thread_count() {
         let norm = |threads: usize| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            let mut gradients = vec![(0..5 * PIECE + 3).map(|i| (i % 1000) as f32 * 1e20).collect()];
+            let mut gradients: Vec<Vec<f32>> =
+                vec![(0..5 * PIECE + 3).map(|i| (i % 1000) as f32 * 1e20).collect()];
             pool.install(|| (clip_norm(&mut gradients, 1.0).unwrap().to_bits(), gradients))
         };
         let one = norm(1);

@@ -26,7 +26,7 @@ pub struct State {
 /// Changes parameters by their gradients.
 pub trait Optimiser: Send {
     /// Does one step at the given learning rate. A parameter whose gradient is empty stays as it is.
-    fn step(&mut self, parameters: &mut [Vec<f32>], gradients: &[Vec<f32>], rate: f32) -> Result<()>;
+    fn step(&mut self, parameters: &mut [Vec<f32>], gradients: &[&[f32]], rate: f32) -> Result<()>;
 
     /// What it remembers, to be saved.
     fn state(&self) -> &State;
@@ -39,7 +39,7 @@ pub trait Optimiser: Send {
 const PIECE: usize = 16 * 1024;
 
 /// Fails unless there is a gradient for every parameter and the buffers fit; makes buffers of zeros before the first step.
-fn prepare(state: &mut State, copies: usize, parameters: &[Vec<f32>], gradients: &[Vec<f32>]) -> Result<()> {
+fn prepare(state: &mut State, copies: usize, parameters: &[Vec<f32>], gradients: &[&[f32]]) -> Result<()> {
     if parameters.len() != gradients.len() {
         let problem = format!("{} gradients were given for {} parameters", gradients.len(), parameters.len());
         return Err(Error::shape("optimiser", problem));
@@ -119,7 +119,8 @@ mod tests {
                             optimiser = all().swap_remove(index);
                             optimiser.restore(state);
                         }
-                        optimiser.step(&mut parameters, &gradients, 0.01).unwrap();
+                        let slices: Vec<&[f32]> = gradients.iter().map(Vec::as_slice).collect();
+                        optimiser.step(&mut parameters, &slices, 0.01).unwrap();
                     }
                     parameters
                 })
@@ -132,14 +133,13 @@ mod tests {
     fn wrong_lengths_are_refused_and_an_empty_gradient_changes_nothing() {
         for mut optimiser in all() {
             let mut parameters = vec![vec![1.0, 2.0], vec![3.0]];
-            optimiser.step(&mut parameters, &[vec![], vec![1.0]], 0.1).unwrap();
+            optimiser.step(&mut parameters, &[&[], &[1.0]], 0.1).unwrap();
             assert!(parameters[0] == [1.0, 2.0] && parameters[1][0] < 3.0);
-            let error =
-                optimiser.step(&mut parameters, &[vec![1.0], vec![1.0]], 0.1).unwrap_err().to_string();
+            let error = optimiser.step(&mut parameters, &[&[1.0], &[1.0]], 0.1).unwrap_err().to_string();
             assert_eq!(error, "optimiser: the gradient of parameter 0 has 1 numbers, expected 2");
-            assert!(optimiser.step(&mut parameters, &[vec![]], 0.1).is_err());
+            assert!(optimiser.step(&mut parameters, &[&[]], 0.1).is_err());
             optimiser.restore(State { steps: 3, buffers: vec![vec![0.0; 7]] });
-            assert!(optimiser.step(&mut parameters, &[vec![], vec![1.0]], 0.1).is_err());
+            assert!(optimiser.step(&mut parameters, &[&[], &[1.0]], 0.1).is_err());
         }
     }
 }

@@ -47,7 +47,7 @@ simd! {
 }
 
 impl Optimiser for Sgd {
-    fn step(&mut self, parameters: &mut [Vec<f32>], gradients: &[Vec<f32>], rate: f32) -> Result<()> {
+    fn step(&mut self, parameters: &mut [Vec<f32>], gradients: &[&[f32]], rate: f32) -> Result<()> {
         prepare(&mut self.state, 1, parameters, gradients)?;
         let settings = self.settings;
         let all = parameters.iter_mut().zip(gradients).zip(&mut self.state.buffers);
@@ -80,7 +80,7 @@ mod tests {
             let mut expected: Vec<(f64, f64)> = parameters[0].iter().map(|&p| (f64::from(p), 0.0)).collect();
             for step in 1..=5 {
                 let gradient: Vec<f32> = (0..3).map(|i| (i as f32 - 1.0) * step as f32 * 0.3).collect();
-                optimiser.step(&mut parameters, std::slice::from_ref(&gradient), 0.1).unwrap();
+                optimiser.step(&mut parameters, &[&gradient], 0.1).unwrap();
                 for ((p, v), &g) in expected.iter_mut().zip(&gradient) {
                     *v = f64::from(momentum) * *v + f64::from(g) + f64::from(weight_decay) * *p;
                     *p -= 0.1 * *v;

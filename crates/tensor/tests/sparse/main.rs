@@ -40,7 +40,7 @@ fn run(case: &Case, pattern: &Arc<Pattern>, salt: u32) -> Result<Vec<Vec<f32>>> 
         .map(|(shape, input)| tape.parameter(*shape, input))
         .collect::<Result<Vec<_>>>()?;
     let output = (case.apply)(&mut tape, pattern, &vars)?;
-    let gradients = tape.backward_with(output, noise(tape.shape(output), 99))?;
+    let gradients = tape.backward_with(output, &noise(tape.shape(output), 99))?;
     let mut found = vec![tape.value(output).to_vec()];
     found.extend(vars.iter().map(|&var| gradients.of(var).unwrap_or_default().to_vec()));
     Ok(found)
