@@ -104,6 +104,18 @@ pub fn exp<const FUSED: bool>(x: f32) -> f32 {
     sum * f32::from_bits(((whole + 127) << 23) as u32)
 }
 
+/// `ln(1 + y)` for `y` from 0 to 1, by the series of the inverse hyperbolic tangent, whose argument is at most a third there.
+#[inline(always)]
+pub fn log_of_one_plus<const FUSED: bool>(y: f32) -> f32 {
+    let s = y / (2.0 + y);
+    let square = s * s;
+    let mut sum = fma::<FUSED>(1.0 / 13.0, square, 1.0 / 11.0);
+    for term in [1.0 / 9.0, 1.0 / 7.0, 1.0 / 5.0, 1.0 / 3.0, 1.0] {
+        sum = fma::<FUSED>(sum, square, term);
+    }
+    2.0 * s * sum
+}
+
 /// The logistic function.
 #[inline(always)]
 pub fn sigmoid<const FUSED: bool>(x: f32) -> f32 {
@@ -144,6 +156,11 @@ mod tests {
             }
             assert!((f64::from(tanh::<true>(x)) - f64::from(x).tanh()).abs() < 3e-7, "tanh({x})");
             assert!((f64::from(sigmoid::<true>(x)) - 1.0 / (1.0 + (-f64::from(x)).exp())).abs() < 2e-7);
+        }
+        for i in 0..=1000 {
+            let y = i as f32 / 1000.0;
+            let exact = f64::from(y).ln_1p();
+            assert!((f64::from(log_of_one_plus::<true>(y)) - exact).abs() <= 3e-7 * exact, "ln(1 + {y})");
         }
         assert!(exp::<true>(-1e9) >= 0.0 && exp::<true>(1e9).is_finite() && tanh::<true>(1e9) == 1.0);
     }

@@ -6,19 +6,11 @@
 use super::elementwise::add_scaled;
 use super::pieces::{by_pieces, taken};
 use super::product::{Columns, ColumnsMut, Side, multiply_columns, weight_gradient_columns};
-use super::recurrent::{Input, Part};
+use super::recurrent::{Input, Part, mix, mix_back, split, state_row};
 use crate::error::{Result, expect_shape};
 use crate::op::{Back, Op, Shape, View};
 use crate::simd::{fma, sigmoid, sigmoid_all, simd, tanh_all};
 use crate::tape::{Tape, Var};
-
-/// The three gates of a row.
-#[inline(always)]
-fn thirds(row: &[f32], width: usize) -> [&[f32]; 3] {
-    let (a, rest) = row.split_at(width);
-    let (b, c) = rest.split_at(width);
-    [a, b, &c[..width]]
-}
 
 /// The three gates of a row, to be written to.
 #[inline(always)]
@@ -53,19 +45,7 @@ fn update_body<const FUSED: bool>(cell: &mut [f32], state: Option<&[f32]>, width
         let [z, _, n] = thirds_mut(row, width);
         sigmoid_all::<FUSED>(z);
         tanh_all::<FUSED>(n);
-        let (z, n) = (&*z, &*n);
-        match state.map(|state| &state[index * width..(index + 1) * width]) {
-            Some(h) => {
-                for (((output, &z), &n), &h) in output.iter_mut().zip(z).zip(n).zip(h) {
-                    *output = fma::<FUSED>(z, h - n, n);
-                }
-            }
-            None => {
-                for ((output, &z), &n) in output.iter_mut().zip(z).zip(n) {
-                    *output = fma::<FUSED>(-z, n, n);
-                }
-            }
-        }
+        mix::<FUSED>(z, n, state_row(state, index, width), output);
     }
 }
 
@@ -85,9 +65,9 @@ fn update_back_body<const FUSED: bool>(
 ) {
     let rows = cell.chunks_exact(3 * width).zip(gates.chunks_exact_mut(3 * width));
     for (index, ((row, gates), g)) in rows.zip(upstream.chunks_exact(width)).enumerate() {
-        let [z, _, n] = thirds(row, width);
+        let [z, _, n] = split(row, width);
         let [dz, dr, dn] = thirds_mut(gates, width);
-        match state.map(|state| &state[index * width..(index + 1) * width]) {
+        match state_row(state, index, width) {
             Some(h) => {
                 for (((((dz, dn), &z), &n), &h), &g) in dz.iter_mut().zip(dn).zip(z).zip(n).zip(h).zip(g) {
                     let stays = g * (1.0 - z);
@@ -106,12 +86,7 @@ fn update_back_body<const FUSED: bool>(
         }
     }
     if let Some(sum) = state_gradient {
-        let rows = cell.chunks_exact(3 * width).zip(upstream.chunks_exact(width));
-        for ((row, g), sum) in rows.zip(sum.chunks_exact_mut(width)) {
-            for ((sum, &z), &g) in sum.iter_mut().zip(&row[..width]).zip(g) {
-                *sum = fma::<FUSED>(g, z, *sum);
-            }
-        }
+        mix_back::<FUSED>(cell, [3 * width, 0], upstream, width, sum);
     }
 }
 
@@ -130,7 +105,7 @@ fn reset_back_body<const FUSED: bool>(
 ) {
     let rows = cell.chunks_exact(3 * width).zip(gates.chunks_exact_mut(3 * width));
     for (((row, gates), h), reset) in rows.zip(state.chunks_exact(width)).zip(reset.chunks_exact_mut(width)) {
-        let [_, r, _] = thirds(row, width);
+        let [_, r, _] = split(row, width);
         let [_, dr, _] = thirds_mut(gates, width);
         for (((dr, reset), &r), &h) in dr.iter_mut().zip(reset).zip(r).zip(h) {
             *reset *= r;

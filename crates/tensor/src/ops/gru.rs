@@ -5,26 +5,11 @@
 
 use super::pieces::{by_pieces, taken};
 use super::product::{Columns, ColumnsMut, Side, multiply_columns, sum_columns, weight_gradient_columns};
-use super::recurrent::{Input, Part};
+use super::recurrent::{Input, Part, mix, mix_back, quarters_mut, split, state_row};
 use crate::error::{Result, expect_shape};
 use crate::op::{Back, Op, Shape, View};
 use crate::simd::{fma, sigmoid_all, simd, tanh_all};
 use crate::tape::{Tape, Var};
-
-/// The four parts of a row: r, z, the state's part of n, and n.
-#[inline(always)]
-fn quarters(row: &[f32], width: usize) -> [&[f32]; 4] {
-    let ((a, b), (c, d)) = (row[..2 * width].split_at(width), row[2 * width..4 * width].split_at(width));
-    [a, b, c, d]
-}
-
-/// The four parts of a row, to be written to.
-#[inline(always)]
-fn quarters_mut(row: &mut [f32], width: usize) -> [&mut [f32]; 4] {
-    let (first, second) = row.split_at_mut(2 * width);
-    let ((a, b), (c, d)) = (first.split_at_mut(width), second[..2 * width].split_at_mut(width));
-    [a, b, c, d]
-}
 
 #[inline(always)]
 fn activate_body<const FUSED: bool>(
@@ -35,6 +20,7 @@ fn activate_body<const FUSED: bool>(
 ) {
     let rows = cell.chunks_exact_mut(4 * width).zip(output.chunks_exact_mut(width));
     for (index, (row, output)) in rows.enumerate() {
+        // The parts of a row: r, z, the state's part of n, and n.
         let [r, z, hidden, n] = quarters_mut(row, width);
         sigmoid_all::<FUSED>(r);
         sigmoid_all::<FUSED>(z);
@@ -42,19 +28,7 @@ fn activate_body<const FUSED: bool>(
             *n = fma::<FUSED>(r, hidden, *n);
         }
         tanh_all::<FUSED>(n);
-        let (z, n) = (&*z, &*n);
-        match state.map(|state| &state[index * width..(index + 1) * width]) {
-            Some(h) => {
-                for (((output, &z), &n), &h) in output.iter_mut().zip(z).zip(n).zip(h) {
-                    *output = fma::<FUSED>(z, h - n, n);
-                }
-            }
-            None => {
-                for ((output, &z), &n) in output.iter_mut().zip(z).zip(n) {
-                    *output = fma::<FUSED>(-z, n, n);
-                }
-            }
-        }
+        mix::<FUSED>(z, n, state_row(state, index, width), output);
     }
 }
 
@@ -74,7 +48,7 @@ fn activate_back_body<const FUSED: bool>(
 ) {
     let rows = cell.chunks_exact(4 * width).zip(gates.chunks_exact_mut(4 * width));
     for (index, ((row, gates), g)) in rows.zip(upstream.chunks_exact(width)).enumerate() {
-        let [r, z, hidden, n] = quarters(row, width);
+        let [r, z, hidden, n] = split(row, width);
         let [dr, dz, dhidden, dn] = quarters_mut(gates, width);
         for (((dn, &z), &n), &g) in dn.iter_mut().zip(z).zip(n).zip(g) {
             *dn = g * (1.0 - z) * fma::<FUSED>(-n, n, 1.0);
@@ -85,7 +59,7 @@ fn activate_back_body<const FUSED: bool>(
             *dhidden = dn * r;
             *dr = *dhidden * hidden * (1.0 - r);
         }
-        match state.map(|state| &state[index * width..(index + 1) * width]) {
+        match state_row(state, index, width) {
             Some(h) => {
                 for ((((dz, &z), &n), &h), &g) in dz.iter_mut().zip(z).zip(n).zip(h).zip(g) {
                     *dz = g * (h - n) * z * (1.0 - z);
@@ -99,12 +73,7 @@ fn activate_back_body<const FUSED: bool>(
         }
     }
     if let Some(sum) = state_gradient {
-        let rows = cell.chunks_exact(4 * width).zip(upstream.chunks_exact(width));
-        for ((row, g), sum) in rows.zip(sum.chunks_exact_mut(width)) {
-            for ((sum, &z), &g) in sum.iter_mut().zip(&row[width..]).zip(g) {
-                *sum = fma::<FUSED>(g, z, *sum);
-            }
-        }
+        mix_back::<FUSED>(cell, [4 * width, width], upstream, width, sum);
     }
 }
 

@@ -6,7 +6,7 @@
 use super::pieces::{by_pieces, sum_by_pieces, taken};
 use crate::error::{Error, Result, expect_shape};
 use crate::op::{Back, Op, Shape, View};
-use crate::simd::{fma, sigmoid, simd};
+use crate::simd::{exp, fma, log_of_one_plus, sigmoid, simd};
 use crate::tape::{Tape, Var};
 
 /// Defines the loops of one loss: its value and its slope for a prediction and a target.
@@ -85,7 +85,7 @@ loss!(
 // log(1 + exp(x)) - target * x, without an exponential that could be too large.
 loss!(
     binary,
-    |x, target| fma::<FUSED>(-x, target, x.max(0.0)) + (-x.abs()).exp().ln_1p(),
+    |x, target| fma::<FUSED>(-x, target, x.max(0.0)) + log_of_one_plus::<FUSED>(exp::<FUSED>(-x.abs())),
     sigmoid::<FUSED>(x) - target
 );
 

@@ -5,25 +5,11 @@
 
 use super::pieces::{by_pieces, taken};
 use super::product::{Columns, ColumnsMut, Side, multiply_columns, weight_gradient_columns};
-use super::recurrent::{Input, Part};
+use super::recurrent::{Input, Part, quarters_mut, split};
 use crate::error::{Error, Result, expect_shape};
 use crate::op::{Back, Op, Shape, View};
 use crate::simd::{fma, sigmoid_all, simd, tanh_all};
 use crate::tape::{Tape, Var};
-
-/// Parts of a row, each as wide as the state.
-#[inline(always)]
-fn split<const N: usize>(row: &[f32], width: usize) -> [&[f32]; N] {
-    std::array::from_fn(|index| &row[index * width..(index + 1) * width])
-}
-
-/// The parts of a row of gates, to be written to.
-#[inline(always)]
-fn split_mut(row: &mut [f32], width: usize) -> [&mut [f32]; 4] {
-    let (first, second) = row.split_at_mut(2 * width);
-    let ((a, b), (c, d)) = (first.split_at_mut(width), second[..2 * width].split_at_mut(width));
-    [a, b, c, d]
-}
 
 #[inline(always)]
 fn activate_body<const FUSED: bool>(
@@ -35,7 +21,7 @@ fn activate_body<const FUSED: bool>(
 ) {
     let rows = cell.chunks_exact_mut(4 * width).zip(output.chunks_exact_mut(2 * width));
     for (index, ((row, output), tangent)) in rows.zip(tangents.chunks_exact_mut(width)).enumerate() {
-        let [i, f, g, o] = split_mut(row, width);
+        let [i, f, g, o] = quarters_mut(row, width);
         let (hidden, c) = output.split_at_mut(width);
         sigmoid_all::<FUSED>(i);
         sigmoid_all::<FUSED>(f);
@@ -72,7 +58,7 @@ fn activate_back_body<const FUSED: bool>(
     let rows = rows.zip(tangents.chunks_exact(width)).zip(upstream.chunks_exact(2 * width));
     for (index, (((row, gates), tangent), upstream)) in rows.enumerate() {
         let [i, f, g, o] = split(row, width);
-        let [di, df, dg, output] = split_mut(gates, width);
+        let [di, df, dg, output] = quarters_mut(gates, width);
         let (hidden, c) = upstream.split_at(width);
         // The gradient of c' stands where that of f belongs, until it is used.
         for (((((df, output), &tangent), &o), &hidden), &c) in

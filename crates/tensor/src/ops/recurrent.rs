@@ -1,4 +1,5 @@
-//! The input side of recurrent cells: gates that were computed before, or `x W + b` computed in place.
+//! What recurrent cells share: the input side (gates that were computed before, or `x W + b` computed in place), the parts of
+//! their rows, and the mixing of an old state with a new one.
 //!
 //! A cell works in rows of several times its width, where each gate has its columns. What comes from the input is put into
 //! those columns directly, and its gradient is read from there, so that no matrix of gates is written and read in between.
@@ -8,6 +9,61 @@ use std::ops::Range;
 use super::product::{Columns, ColumnsMut, Side, multiply_columns, sum_columns, weight_gradient_columns};
 use crate::error::{Error, Result, expect_shape};
 use crate::op::{Shape, View};
+use crate::simd::fma;
+
+/// Parts of a row, each as wide as the state.
+#[inline(always)]
+pub(crate) fn split<const N: usize>(row: &[f32], width: usize) -> [&[f32]; N] {
+    std::array::from_fn(|index| &row[index * width..(index + 1) * width])
+}
+
+/// The four parts of a row, to be written to.
+#[inline(always)]
+pub(crate) fn quarters_mut(row: &mut [f32], width: usize) -> [&mut [f32]; 4] {
+    let (first, second) = row.split_at_mut(2 * width);
+    let ((a, b), (c, d)) = (first.split_at_mut(width), second[..2 * width].split_at_mut(width));
+    [a, b, c, d]
+}
+
+/// The row of a state at `index`, where there is a state.
+#[inline(always)]
+pub(crate) fn state_row(state: Option<&[f32]>, index: usize, width: usize) -> Option<&[f32]> {
+    state.map(|state| &state[index * width..(index + 1) * width])
+}
+
+/// `output = z * h + (1 - z) * n`, where no state stands for zeros.
+#[inline(always)]
+pub(crate) fn mix<const FUSED: bool>(z: &[f32], n: &[f32], state: Option<&[f32]>, output: &mut [f32]) {
+    match state {
+        Some(h) => {
+            for (((output, &z), &n), &h) in output.iter_mut().zip(z).zip(n).zip(h) {
+                *output = fma::<FUSED>(z, h - n, n);
+            }
+        }
+        None => {
+            for ((output, &z), &n) in output.iter_mut().zip(z).zip(n) {
+                *output = fma::<FUSED>(-z, n, n);
+            }
+        }
+    }
+}
+
+/// What of the gradient of a mixed state goes straight to the old one: `sum += g * z`, with z from column `at` of each row.
+#[inline(always)]
+pub(crate) fn mix_back<const FUSED: bool>(
+    cell: &[f32],
+    [stride, at]: [usize; 2],
+    upstream: &[f32],
+    width: usize,
+    sum: &mut [f32],
+) {
+    let rows = cell.chunks_exact(stride).zip(upstream.chunks_exact(width));
+    for ((row, g), sum) in rows.zip(sum.chunks_exact_mut(width)) {
+        for ((sum, &z), &g) in sum.iter_mut().zip(&row[at..at + width]).zip(g) {
+            *sum = fma::<FUSED>(g, z, *sum);
+        }
+    }
+}
 
 /// Columns of the input gates, and where they begin in a cell's rows.
 pub(crate) struct Part {
