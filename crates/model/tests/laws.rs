@@ -244,3 +244,43 @@ fn threads_do_not_change_a_bit() {
         assert!(run(2) == one && run(5) == one, "{}", recipe.name);
     }
 }
+
+/// Whether a gradient flows into the features decides the order of the products of a layer; the result is the same.
+#[test]
+fn the_order_of_products_does_not_matter() {
+    let (vertices, columns) = (9, 9);
+    let edges: Edges = (0..40u32).map(|i| (i * 7 % 9, i * i % 9, 0.5 + (i % 4) as f32)).collect();
+    let graphs: Vec<Graph> = (0..3).map(|t| Graph::from_edges(vertices, &edges[t * 6..]).unwrap()).collect();
+    let features: Vec<f32> = (0..vertices * columns).map(|i| (i as f32 * 1.3).sin()).collect();
+    for recipe in zoo::ALL {
+        // Nine columns against two and five: one order for constants, the other for what needs a gradient.
+        for hidden in [2, 5] {
+            let config = Config { features: columns, hidden, layers: 2, window: 4, ..Config::default() };
+            let model = recipe.build(&config).unwrap();
+            let params = Params::new(model.slots(), 5).unwrap();
+            let run = |constant: bool| -> Vec<Vec<f32>> {
+                let arena = Arena::new();
+                let mut tape = Tape::new(&arena);
+                let bound = params.bind(&mut tape).unwrap();
+                let shape = Shape::new(vertices, columns);
+                let features = match constant {
+                    true => tape.constant(shape, &features).unwrap(),
+                    false => tape.parameter(shape, &features).unwrap(),
+                };
+                let window: Vec<Frame<'_>> = graphs.iter().map(|graph| Frame { graph, features }).collect();
+                let outputs = model.forward(&mut tape, &bound, &window).unwrap();
+                let all = tape.concatenate_columns(&outputs).unwrap();
+                let gradients = tape.backward_with(all, tape.value(all)).unwrap();
+                let of = |&var: &Var| gradients.of(var).unwrap_or_default().to_vec();
+                std::iter::once(tape.value(all).to_vec()).chain(bound.vars().iter().map(of)).collect()
+            };
+            for (one, other) in run(true).iter().zip(&run(false)) {
+                assert!(close(one, other), "{}, {hidden} columns", recipe.name);
+            }
+        }
+    }
+    assert!(
+        kymo_model::structure::aggregates_first(9, 5, false)
+            && !kymo_model::structure::aggregates_first(9, 5, true)
+    );
+}
