@@ -80,6 +80,17 @@ fn lists_and_help_come_from_the_registries() {
             assert!(text.contains(name) && help(verb).contains(name), "{name}");
         }
     }
+    let (models, text) = (bench.json("list models"), bench.kymo("list models").out);
+    let models = models.as_array().unwrap();
+    assert_eq!(models.len(), kymo::model::zoo::ALL.len());
+    for (listed, recipe) in models.iter().zip(kymo::model::zoo::ALL) {
+        assert_eq!(listed["name"], recipe.name);
+        assert_eq!(
+            (&listed["model"]["paper"], &listed["model"]["weave"]),
+            (&recipe.paper.into(), &recipe.parts[2].into())
+        );
+        assert!(text.contains(recipe.name) && text.contains(recipe.paper));
+    }
 }
 
 #[test]
