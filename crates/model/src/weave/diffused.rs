@@ -31,8 +31,8 @@ impl Diffused {
         (prefix, (2 * self.walks + 1) * (input + self.hidden))
     }
 
-    /// `[x, P x, P^2 x, ..., Q x, Q^2 x, ...]` side by side, for both walks `P` and `Q`.
-    fn diffuse(&self, tape: &mut Tape<'_>, graph: &Graph, x: Var) -> Result<Var> {
+    /// `[x, P x, P^2 x, ..., Q x, Q^2 x, ...]` for both walks `P` and `Q`.
+    fn diffuse(&self, tape: &mut Tape<'_>, graph: &Graph, x: Var) -> Result<Vec<Var>> {
         let mut all = vec![x];
         for walk in graph.diffusion()? {
             let mut reached = x;
@@ -41,7 +41,7 @@ impl Diffused {
                 all.push(reached);
             }
         }
-        tape.concatenate_columns(&all)
+        Ok(all)
     }
 }
 
@@ -79,16 +79,19 @@ impl Model for Diffused {
                     Some(state) => state,
                     None => tape.filled(Shape::new(frame.graph.vertices(), self.hidden), 0.0),
                 };
-                let both = tape.concatenate_columns(&[*row, state])?;
-                let diffused = self.diffuse(tape, frame.graph, both)?;
-                let gates = tape.linear(diffused, of("gate.weight")?, of("gate.bias")?)?;
+                // The input is diffused once for both; it stands before the state at every step of every walk.
+                let heard = self.diffuse(tape, frame.graph, *row)?;
+                let beside = |states: Vec<Var>| -> Vec<Var> {
+                    heard.iter().zip(states).flat_map(|(&input, state)| [input, state]).collect()
+                };
+                let diffused = beside(self.diffuse(tape, frame.graph, state)?);
+                let gates = tape.linear_of(&diffused, of("gate.weight")?, of("gate.bias")?)?;
                 let gates = tape.sigmoid(gates)?;
                 let keep = tape.slice_columns(gates, 0..self.hidden)?;
                 let reset = tape.slice_columns(gates, self.hidden..2 * self.hidden)?;
                 let kept = tape.multiply(reset, state)?;
-                let both = tape.concatenate_columns(&[*row, kept])?;
-                let diffused = self.diffuse(tape, frame.graph, both)?;
-                let candidate = tape.linear(diffused, of("candidate.weight")?, of("candidate.bias")?)?;
+                let diffused = beside(self.diffuse(tape, frame.graph, kept)?);
+                let candidate = tape.linear_of(&diffused, of("candidate.weight")?, of("candidate.bias")?)?;
                 let candidate = tape.tanh(candidate)?;
                 // z h + (1 - z) c = c + z (h - c)
                 let difference = tape.subtract(state, candidate)?;

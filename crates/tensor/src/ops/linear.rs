@@ -1,14 +1,35 @@
-//! Dense layers: `x W + b`, with its gradient.
+//! Dense layers: `x W + b` with its gradient, where `x` may be several matrices that stand side by side without being copied
+//! there.
+
+use std::ops::Range;
 
 use super::pieces::{by_pieces, taken};
 pub(crate) use super::product::{Side, column_sums, multiply_side};
 pub use super::product::{multiply, multiply_into, weight_gradient};
-use crate::error::{Result, expect_inputs, expect_shape};
+use crate::error::{Error, Result, expect_shape};
 use crate::op::{Back, Op, Shape, View};
 use crate::tape::{Tape, Var};
 
+/// The inputs are the weight, the bias if there is one, and the matrices side by side.
 struct Linear {
     has_bias: bool,
+}
+
+impl Linear {
+    /// Where the first of the matrices stands among the inputs.
+    fn first(&self) -> usize {
+        1 + usize::from(self.has_bias)
+    }
+
+    /// Each of the matrices by its place among the inputs, and the rows of the weight that belong to it.
+    fn parts<'v>(&self, inputs: &'v [View<'v>]) -> impl Iterator<Item = (usize, Range<usize>)> + 'v {
+        let first = self.first();
+        inputs[first..].iter().enumerate().scan(0, move |end, (number, x)| {
+            let start = *end;
+            *end += x.shape.columns;
+            Some((first + number, start..*end))
+        })
+    }
 }
 
 impl Op for Linear {
@@ -17,44 +38,69 @@ impl Op for Linear {
     }
 
     fn shape(&self, inputs: &[Shape]) -> Result<Shape> {
-        let (x, w) = if self.has_bias {
-            let [x, w, b] = expect_inputs(self.name(), inputs)?;
-            expect_shape(self.name(), "the bias", b, Shape::new(1, w.columns))?;
-            (x, w)
-        } else {
-            let [x, w] = expect_inputs(self.name(), inputs)?;
-            (x, w)
+        let (Some(w), Some(xs @ [x, ..])) = (inputs.first(), inputs.get(self.first()..)) else {
+            return Err(Error::shape(self.name(), "no matrix was given"));
         };
-        expect_shape(self.name(), "the weight", w, Shape::new(x.columns, w.columns))?;
+        if self.has_bias {
+            expect_shape(self.name(), "the bias", inputs[1], Shape::new(1, w.columns))?;
+        }
+        for other in xs {
+            expect_shape(
+                self.name(),
+                "a matrix beside the first",
+                *other,
+                Shape::new(x.rows, other.columns),
+            )?;
+        }
+        let columns = xs.iter().map(|x| x.columns).sum();
+        expect_shape(self.name(), "the weight", *w, Shape::new(columns, w.columns))?;
         Ok(Shape::new(x.rows, w.columns))
     }
 
     fn forward(&self, inputs: &[View<'_>], output: &mut [f32], _: &mut [f32]) -> Result<()> {
-        let columns = inputs[1].shape.columns;
-        by_pieces(inputs[0].shape.rows, &mut [Some(output)], |range, slots| {
+        let columns = inputs[0].shape.columns;
+        by_pieces(inputs[self.first()].shape.rows, &mut [Some(output)], |range, slots| {
             let output = taken(slots, 0);
             if self.has_bias {
                 for row in output.chunks_exact_mut(columns.max(1)) {
-                    row.copy_from_slice(inputs[2].values);
+                    row.copy_from_slice(inputs[1].values);
                 }
             }
-            multiply_side(inputs[0].rows(range), inputs[1], Side::Plain, output, self.has_bias);
+            let mut add = self.has_bias;
+            for (number, rows) in self.parts(inputs) {
+                multiply_side(
+                    inputs[number].rows(range.clone()),
+                    inputs[0].rows(rows),
+                    Side::Plain,
+                    output,
+                    add,
+                );
+                add = true;
+            }
         });
         Ok(())
     }
 
     fn backward(&self, mut back: Back<'_, '_>) -> Result<()> {
-        let upstream = View { shape: back.output.shape, values: back.upstream };
-        if let Some(x) = back.take(0) {
-            multiply_side(upstream, back.inputs[1], Side::Transposed, x, true);
-        }
-        if let Some(w) = back.take(1) {
-            weight_gradient(back.inputs[0], upstream, w);
+        let (inputs, upstream) = (back.inputs, View { shape: back.output.shape, values: back.upstream });
+        let columns = upstream.shape.columns;
+        let mut weight = back.take(0);
+        for (number, rows) in self.parts(inputs) {
+            if let Some(x) = back.take(number) {
+                multiply_side(upstream, inputs[0].rows(rows.clone()), Side::Transposed, x, true);
+            }
+            if let Some(weight) = weight.as_deref_mut() {
+                weight_gradient(
+                    inputs[number],
+                    upstream,
+                    &mut weight[rows.start * columns..rows.end * columns],
+                );
+            }
         }
         if self.has_bias
-            && let Some(b) = back.take(2)
+            && let Some(bias) = back.take(1)
         {
-            column_sums(back.upstream, upstream.shape.columns, b);
+            column_sums(back.upstream, columns, bias);
         }
         Ok(())
     }
@@ -63,12 +109,17 @@ impl Op for Linear {
 impl Tape<'_> {
     /// `x w`.
     pub fn matmul(&mut self, x: Var, w: Var) -> Result<Var> {
-        self.apply(Linear { has_bias: false }, &[x, w])
+        self.apply(Linear { has_bias: false }, &[w, x])
     }
 
     /// `x w + b`, with the one row `b` added to every row.
     pub fn linear(&mut self, x: Var, w: Var, b: Var) -> Result<Var> {
-        self.apply(Linear { has_bias: true }, &[x, w, b])
+        self.linear_of(&[x], w, b)
+    }
+
+    /// `[x, y, ...] w + b` for matrices side by side, which are not copied there.
+    pub fn linear_of(&mut self, side_by_side: &[Var], w: Var, b: Var) -> Result<Var> {
+        self.apply(Linear { has_bias: true }, &[&[w, b], side_by_side].concat())
     }
 }
 
@@ -94,6 +145,21 @@ mod tests {
             ];
             gradient(&inputs, 1e-2, |tape, vars| tape.linear(vars[0], vars[1], vars[2])).unwrap();
             gradient(&inputs[..2], 1e-2, |tape, vars| tape.matmul(vars[0], vars[1])).unwrap();
+            let beside = [
+                numbers(Shape::new(rows, inner), 1),
+                numbers(Shape::new(rows, 2), 4),
+                numbers(Shape::new(inner + 2, columns), 2),
+                numbers(Shape::new(1, columns), 3),
+            ];
+            gradient(&beside, 1e-2, |tape, vars| tape.linear_of(&vars[..2], vars[2], vars[3])).unwrap();
+            super::super::pieces::tests::equal(
+                &beside,
+                |tape, vars| tape.linear_of(&vars[..2], vars[2], vars[3]),
+                |tape, vars| {
+                    let copied = tape.concatenate_columns(&vars[..2])?;
+                    tape.linear(copied, vars[2], vars[3])
+                },
+            );
             gradient(&inputs[..1], 1e-2, |tape, vars| {
                 let square = Shape::new(inner, inner);
                 let w = tape.filled(square, 0.5);
