@@ -81,3 +81,35 @@ impl Format for Konect {
         read(source, hints, intake, Separator::guess_loosely, first, no_more)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{find, read_bytes};
+    use super::*;
+    use crate::time::TimeUnit;
+
+    fn read(text: &str, hints: &Hints) -> Intake {
+        let folder = std::env::temp_dir();
+        read_bytes(find("konect").unwrap(), hints, "out.x", text.into(), &folder).unwrap()
+    }
+
+    #[test]
+    fn a_third_column_is_a_weight_unless_it_must_be_a_time() {
+        let plain = Hints::default();
+        let weights = read("% sym weighted\n1 2 5\n2 3 7\n", &plain);
+        assert_eq!((weights.nature, weights.range), (Nature::Fixed, Some((0.0, 0.0))));
+        let times = read("% sym unweighted\n1 2 979081200\n2 3 979081205\n", &plain);
+        assert_eq!((times.nature, times.range), (Nature::Events, Some((979_081_200.0, 979_081_205.0))));
+        let said = read("1 2 5\n2 3 7\n", &Hints { time_unit: Some(TimeUnit::D), ..plain.clone() });
+        assert_eq!((said.nature, said.range, said.unit), (Nature::Events, Some((5.0, 7.0)), TimeUnit::D));
+        let columns = Some(["source", "target", "time"].map(String::from).to_vec());
+        assert_eq!(read("1 2 5\n2 3 7\n", &Hints { columns, ..plain }).range, Some((5.0, 7.0)));
+    }
+
+    #[test]
+    fn a_bipartite_graph_says_so() {
+        let two = read("% bip unweighted\n1 1\n2 1\n", &Hints::default());
+        assert_eq!((two.bipartite, two.ids.len(), two.self_loops), (true, 3, 0));
+        assert_eq!(read("% asym unweighted\n1 1\n2 1\n", &Hints::default()).ids.len(), 2);
+    }
+}
