@@ -29,7 +29,8 @@ fn main() {
         [("t-gcn", t_gcn), ("spmm", spmm), ("ops", operations), ("models", models), ("scale", scale)];
     for (name, bench) in benches {
         if wanted(name) {
-            bench();
+            // On a thread of the pool, as training runs: a call from outside would wake it anew for every operation.
+            rayon::scope(|_| bench());
         }
     }
 }
@@ -67,18 +68,18 @@ fn peak() -> f64 {
     (0..8).map(|_| run()).fold(0.0, f64::max)
 }
 
+/// Seconds to copy an array with all threads.
+fn copy(from: &[f32], to: &mut [f32]) -> f64 {
+    let begun = Instant::now();
+    to.par_chunks_mut(1 << 18).zip(from.par_chunks(1 << 18)).for_each(|(to, from)| to.copy_from_slice(from));
+    begun.elapsed().as_secs_f64()
+}
+
 /// Bytes read and written per second by copying a large array with all threads: the best of several.
 fn copy_bandwidth() -> f64 {
-    let from = vec![1.0f32; 32 << 20];
-    let mut to = vec![0.0f32; 32 << 20];
-    let mut run = || {
-        let begun = Instant::now();
-        to.par_chunks_mut(1 << 20)
-            .zip(from.par_chunks(1 << 20))
-            .for_each(|(to, from)| to.copy_from_slice(from));
-        8.0 * from.len() as f64 / begun.elapsed().as_secs_f64()
-    };
-    (0..8).map(|_| run()).fold(0.0, f64::max)
+    let (from, mut to) = (numbers(32 << 20), vec![0.0; 32 << 20]);
+    let times = (0..8).map(|_| copy(&from, &mut to));
+    8.0 * from.len() as f64 / times.fold(f64::INFINITY, f64::min)
 }
 
 /// Snapshots of a generated graph as the models see them.
@@ -214,11 +215,14 @@ fn t_gcn() {
     println!("    peak memory of the process {memory:.0} MB (limit 350; {before:.0} before)");
 }
 
-/// Sparse times dense against copying memory, counting every gathered row.
+/// Sparse times dense against copying memory, counting every gathered row, and all threads against one. They take turns, and
+/// the best of the rounds are compared: what else runs on the machine can only slow a round down. Two single-threaded
+/// products side by side show how much of a second core the machine gives.
 fn spmm() {
-    let bandwidth = copy_bandwidth();
-    println!("sparse times dense; copying moves {:.1} GB/s, read and written", bandwidth / 1e9);
     let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+    let other = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+    let (from, mut to) = (numbers(32 << 20), vec![0.0; 32 << 20]);
+    println!("sparse times dense; copying counts what is read and what is written");
     for (kind, vertices, edges) in [
         ("uniform", 50_000, 500_000),
         ("power-law", 50_000, 500_000),
@@ -231,20 +235,37 @@ fn spmm() {
         for width in [32, 64, 128] {
             let arena = Arena::new();
             let x = arena.copied(&numbers(vertices * width));
-            let run = || {
-                let mut tape = Tape::new(&arena);
-                let x = tape.constant(Shape::new(vertices, width), &x).unwrap();
-                black_box(tape.spmm_fixed(pattern.clone(), matrix.values.clone(), x).unwrap());
+            // Short products are repeated within a round: waking a thread is not what is measured.
+            let repeats = (100_000_000 / (pattern.entries() * width)).max(1);
+            let product = || {
+                let begun = Instant::now();
+                for _ in 0..repeats {
+                    let mut tape = Tape::new(&arena);
+                    let x = tape.constant(Shape::new(vertices, width), &x).unwrap();
+                    black_box(tape.spmm_fixed(pattern.clone(), matrix.values.clone(), x).unwrap());
+                }
+                begun.elapsed().as_secs_f64() / repeats as f64
             };
-            let time = median(7, run);
-            let single = one.install(|| median(5, run));
+            let mut rounds: [Vec<f64>; 4] = Default::default();
+            for _ in 0..21 {
+                rounds[0].push(product());
+                rounds[1].push(one.install(product));
+                rounds[2].push(copy(&from, &mut to));
+                let (first, second) = rayon::join(|| one.install(product), || other.install(product));
+                rounds[3].push((first + second) / 4.0);
+            }
+            let [all, single, copying, apart] =
+                rounds.map(|times| times.into_iter().fold(f64::INFINITY, f64::min));
             let bytes = (pattern.entries() * (width * 4 + 8) + vertices * width * 4) as f64;
-            let share = bytes / (time / 1e3) / bandwidth;
+            let bandwidth = 8.0 * from.len() as f64 / copying;
             println!(
-                "    {kind:9} {:>9} entries, {width:3} columns: {time:7.2} ms, {:.2} of copying (limit 0.7), {:.2} times one thread",
+                "    {kind:9} {:>9} entries, {width:3} columns: {:7.2} ms, {:.2} of copying at {:.1} GB/s (limit 0.7); {:.2} times one thread (limit 1.8; two products side by side: {:.2})",
                 pattern.entries(),
-                share,
-                single / time
+                all * 1e3,
+                bytes / all / bandwidth,
+                bandwidth / 1e9,
+                single / all,
+                single / apart,
             );
         }
     }
