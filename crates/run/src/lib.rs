@@ -1,0 +1,5 @@
+//! Training: the only place where graphs, models, tasks and workers meet.
+
+pub mod error;
+
+pub use error::{Error, Result};

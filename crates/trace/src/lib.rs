@@ -1,0 +1,3 @@
+//! What a run leaves behind for others to read: metrics and timelines.
+//!
+//! This crate knows no graphs, tensors or workers; it is the boundary between a run and whoever looks at it.
