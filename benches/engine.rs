@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use kymo::graph::generate::{self, Params as Kind};
 use kymo::graph::{Snapshot, StepEdges};
-use kymo::model::{Config, Frame, Graph, Model, Params, loss_by_rows, zoo};
+use kymo::model::{Config, Exchanged, Frame, Graph, Model, Params, loss_by_rows, zoo};
 use kymo::tensor::optim::{Adam, AdamSettings, Optimiser};
 use kymo::tensor::pattern::Pattern;
 use kymo::tensor::{Arena, Shape, Tape, Var, View, ops};
@@ -146,19 +146,21 @@ impl Training {
             let bound = self.params.bind(&mut tape).unwrap();
             let features = tape.constant(Shape::new(vertices, FEATURES), &self.features).unwrap();
             let head = tape.parameter(Shape::new(HIDDEN, 1), &self.head).unwrap();
-            let window: Vec<Frame<'_>> = self.graphs.iter().map(|graph| Frame { graph, features }).collect();
+            let window: Vec<Frame<'_>> =
+                self.graphs.iter().map(|graph| Frame::new(graph, features)).collect();
             let scale = 1.0 / (vertices * WINDOW) as f32;
             let targets = &self.targets;
+            let exchanged = self.model.exchange(&mut tape, &bound, &window, &[]).unwrap();
             let loss = loss_by_rows(
                 &mut tape,
                 &*self.model,
                 &bound,
-                &window,
+                Exchanged::first(&exchanged),
                 &[head],
                 move |tape, rows, outputs, extra| {
                     let target = tape.copied(Shape::new(rows.len(), 1), &targets[rows])?;
-                    let mut losses = Vec::with_capacity(outputs.len());
-                    for &output in outputs {
+                    let mut losses = Vec::with_capacity(outputs.steps.len());
+                    for &output in &outputs.steps {
                         let prediction = tape.matmul(output, extra[0])?;
                         losses.push(tape.mse(prediction, target, None, scale)?);
                     }

@@ -5,7 +5,7 @@
 use std::sync::{Arc, OnceLock};
 
 use kymo_tensor::pattern::Pattern;
-use kymo_tensor::{Error, Result, Var};
+use kymo_tensor::{Error, Result};
 
 /// How the weights of incoming edges are scaled before they are summed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,15 +38,6 @@ pub struct Graph {
     plain: OnceLock<Arc<Pattern>>,
     mean: OnceLock<Weighted>,
     diffusion: OnceLock<[Weighted; 2]>,
-}
-
-/// A snapshot of a window: its edges, and the features of its vertices on the tape.
-#[derive(Clone, Copy)]
-pub struct Frame<'a> {
-    /// The edges.
-    pub graph: &'a Graph,
-    /// The features: a row for each vertex.
-    pub features: Var,
 }
 
 impl Graph {

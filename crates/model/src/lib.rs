@@ -5,17 +5,23 @@
 //! neighbours); in the *rows* phase every vertex is by itself (products with weights, cells over time). The second can be
 //! run for a block of vertices at a time, from the aggregation to the loss and back, which is what makes it fast.
 
+pub mod frame;
 pub mod graph;
+pub mod memory;
 pub mod params;
 pub mod structure;
 pub mod time;
 pub mod weave;
 pub mod zoo;
 
-pub use graph::{Frame, Graph, Normalisation};
+pub use frame::{Budget, Frame, Kept, Matrix};
+pub use graph::{Graph, Normalisation};
 pub use kymo_tensor::{Error, Result};
+pub use memory::{Extent, Memory, Passed};
 pub use params::{Bound, Params, Slot};
 pub use zoo::{Config, Recipe};
+
+use std::ops::Range;
 
 use kymo_tensor::{Tape, Var};
 
@@ -27,42 +33,79 @@ pub trait Model: Send + Sync {
     /// Columns of its outputs.
     fn width(&self) -> usize;
 
+    /// What it hands from one window to the next; `None` where it can only see a window at a time.
+    fn memory(&self) -> Option<Memory>;
+
     /// The phase in which vertices look at each other: for every snapshot the matrices that the rows phase starts from.
-    fn exchange<'a>(&self, tape: &mut Tape<'a>, params: &Bound<'_>, window: &[Frame<'a>])
-    -> Result<Vec<Var>>;
+    ///
+    /// `before` is what [`Memory::exchange`] lists, as the window before left it, or nothing at the beginning.
+    fn exchange<'a>(
+        &self,
+        tape: &mut Tape<'a>,
+        params: &Bound<'_>,
+        window: &[Frame<'a>],
+        before: &[Var],
+    ) -> Result<Passed>;
 
     /// The phase in which every vertex is by itself: for every snapshot the embedding of the given rows.
-    fn rows(&self, tape: &mut Tape<'_>, params: &Bound<'_>, exchanged: &[Var]) -> Result<Vec<Var>>;
+    ///
+    /// `before` is what [`Memory::rows`] lists, or nothing at the beginning.
+    fn rows(
+        &self,
+        tape: &mut Tape<'_>,
+        params: &Bound<'_>,
+        exchanged: &[Var],
+        before: &[Var],
+    ) -> Result<Passed>;
 
-    /// Both phases: for every snapshot the embedding of all vertices.
+    /// Both phases from the beginning: for every snapshot the embedding of all vertices.
     fn forward<'a>(&self, tape: &mut Tape<'a>, params: &Bound<'_>, window: &[Frame<'a>]) -> Result<Vec<Var>> {
-        let exchanged = self.exchange(tape, params, window)?;
-        self.rows(tape, params, &exchanged)
+        let exchanged = self.exchange(tape, params, window, &[])?;
+        Ok(self.rows(tape, params, &exchanged.steps, &[])?.steps)
+    }
+}
+
+/// What the rows phase starts from.
+#[derive(Clone, Copy)]
+pub struct Exchanged<'v> {
+    /// What the exchange gave for every snapshot.
+    pub steps: &'v [Var],
+    /// What [`Memory::rows`] lists, or nothing at the beginning.
+    pub before: &'v [Var],
+}
+
+impl<'v> Exchanged<'v> {
+    /// What was exchanged in the first window.
+    pub fn first(exchanged: &'v Passed) -> Self {
+        Exchanged { steps: &exchanged.steps, before: &[] }
     }
 }
 
 /// The sum of a loss over the vertices, with the rows phase and the loss run block by block.
 ///
 /// `extra` are shared matrices the loss needs besides (a head's weights); `loss` gets the rows it is asked about, the
-/// embeddings of those rows for every snapshot, and the extra matrices, and gives the sum over the rows.
+/// embeddings of those rows for every snapshot with what they leave behind, and the extra matrices, and gives the sum over
+/// the rows.
 pub fn loss_by_rows<'a, F>(
     tape: &mut Tape<'a>,
     model: &'a dyn Model,
     params: &Bound<'a>,
-    window: &[Frame<'a>],
+    exchanged: Exchanged<'_>,
     extra: &[Var],
     loss: F,
 ) -> Result<Var>
 where
-    F: Fn(&mut Tape<'_>, std::ops::Range<usize>, &[Var], &[Var]) -> Result<Var> + Send + Sync + 'a,
+    F: Fn(&mut Tape<'_>, Range<usize>, &Passed, &[Var]) -> Result<Var> + Send + Sync + 'a,
 {
-    let vertices = window.first().map_or(0, |frame| frame.graph.vertices());
-    let exchanged = model.exchange(tape, params, window)?;
+    let vertices = exchanged.steps.first().map_or(0, |&step| tape.shape(step).rows);
     let shared = [params.vars(), extra].concat();
     let (names, count) = (params.names(), params.vars().len());
-    tape.sum_by_rows(vertices, &exchanged, &shared, move |tape, rows, exchanged, shared| {
+    let steps = exchanged.steps.len();
+    let by_row = [exchanged.steps, exchanged.before].concat();
+    tape.sum_by_rows(vertices, &by_row, &shared, move |tape, rows, by_row, shared| {
         let (vars, extra) = shared.split_at(count);
-        let outputs = model.rows(tape, &Bound::new(names, vars.to_vec()), exchanged)?;
+        let (exchanged, before) = by_row.split_at(steps);
+        let outputs = model.rows(tape, &Bound::new(names, vars.to_vec()), exchanged, before)?;
         loss(tape, rows, &outputs, extra)
     })
 }

@@ -2,7 +2,7 @@
 //! vertices.
 #![allow(clippy::unwrap_used)]
 
-use kymo_model::{Config, Frame, Graph, Params, Recipe, loss_by_rows, zoo};
+use kymo_model::{Config, Exchanged, Frame, Graph, Params, Recipe, loss_by_rows, zoo};
 use kymo_tensor::{Arena, Shape, Tape, Var};
 use proptest::prelude::*;
 
@@ -52,7 +52,7 @@ fn outputs(
     let mut window = Vec::new();
     for (graph, features) in graphs.iter().zip(features.chunks(vertices * FEATURES)) {
         let features = tape.copied(Shape::new(vertices, FEATURES), features).unwrap();
-        window.push(Frame { graph, features });
+        window.push(Frame::new(graph, features));
     }
     let outputs = model.forward(&mut tape, &bound, &window).unwrap();
     assert_eq!((outputs.len(), model.width()), (steps.len(), config.hidden));
@@ -138,7 +138,7 @@ proptest! {
                 let mut window = Vec::new();
                 for (graph, features) in graphs.iter().zip(features.chunks(vertices * FEATURES)) {
                     let features = tape.copied(Shape::new(vertices, FEATURES), features).unwrap();
-                    window.push(Frame { graph, features });
+                    window.push(Frame::new(graph, features));
                 }
                 let squares = |tape: &mut Tape<'_>, outputs: &[Var]| {
                     let mut all = Vec::new();
@@ -149,7 +149,8 @@ proptest! {
                     tape.add_all(&all)
                 };
                 let loss = if by_rows {
-                    loss_by_rows(&mut tape, &*model, &bound, &window, &[], move |tape, _, outputs, _| squares(tape, outputs))
+                    let exchanged = model.exchange(&mut tape, &bound, &window, &[]).unwrap();
+                    loss_by_rows(&mut tape, &*model, &bound, Exchanged::first(&exchanged), &[], move |tape, _, outputs, _| squares(tape, &outputs.steps))
                 } else {
                     let outputs = model.forward(&mut tape, &bound, &window).unwrap();
                     squares(&mut tape, &outputs)
@@ -185,10 +186,15 @@ fn nothing_is_allocated_after_the_first_step() {
                 let mut tape = Tape::new(&arena);
                 let bound = params.bind(&mut tape).unwrap();
                 let features = tape.constant(Shape::new(vertices, FEATURES), &features).unwrap();
-                let window: Vec<Frame<'_>> = graphs.iter().map(|graph| Frame { graph, features }).collect();
-                let loss = loss_by_rows(&mut tape, &*model, &bound, &window, &[], |tape, _, outputs, _| {
-                    let sums =
-                        outputs.iter().map(|&output| tape.sum(output)).collect::<Result<Vec<_>, _>>()?;
+                let window: Vec<Frame<'_>> = graphs.iter().map(|graph| Frame::new(graph, features)).collect();
+                let exchanged = model.exchange(&mut tape, &bound, &window, &[]).unwrap();
+                let exchanged = Exchanged::first(&exchanged);
+                let loss = loss_by_rows(&mut tape, &*model, &bound, exchanged, &[], |tape, _, outputs, _| {
+                    let sums = outputs
+                        .steps
+                        .iter()
+                        .map(|&output| tape.sum(output))
+                        .collect::<Result<Vec<_>, _>>()?;
                     tape.add_all(&sums)
                 })
                 .unwrap();
@@ -224,10 +230,12 @@ fn threads_do_not_change_a_bit() {
                 let mut tape = Tape::new(&arena);
                 let bound = params.bind(&mut tape).unwrap();
                 let features = tape.constant(Shape::new(vertices, FEATURES), &features).unwrap();
-                let window: Vec<Frame<'_>> = graphs.iter().map(|graph| Frame { graph, features }).collect();
-                let loss = loss_by_rows(&mut tape, &*model, &bound, &window, &[], |tape, _, outputs, _| {
+                let window: Vec<Frame<'_>> = graphs.iter().map(|graph| Frame::new(graph, features)).collect();
+                let exchanged = model.exchange(&mut tape, &bound, &window, &[]).unwrap();
+                let exchanged = Exchanged::first(&exchanged);
+                let loss = loss_by_rows(&mut tape, &*model, &bound, exchanged, &[], |tape, _, outputs, _| {
                     let mut sums = Vec::new();
-                    for &output in outputs {
+                    for &output in &outputs.steps {
                         let square = tape.multiply(output, output)?;
                         sums.push(tape.sum(square)?);
                     }
@@ -267,7 +275,7 @@ fn the_order_of_products_does_not_matter() {
                     true => tape.constant(shape, &features).unwrap(),
                     false => tape.parameter(shape, &features).unwrap(),
                 };
-                let window: Vec<Frame<'_>> = graphs.iter().map(|graph| Frame { graph, features }).collect();
+                let window: Vec<Frame<'_>> = graphs.iter().map(|graph| Frame::new(graph, features)).collect();
                 let outputs = model.forward(&mut tape, &bound, &window).unwrap();
                 let all = tape.concatenate_columns(&outputs).unwrap();
                 let gradients = tape.backward_with(all, tape.value(all)).unwrap();
@@ -283,4 +291,66 @@ fn the_order_of_products_does_not_matter() {
         kymo_model::structure::aggregates_first(9, 5, false)
             && !kymo_model::structure::aggregates_first(9, 5, true)
     );
+}
+
+/// A sequence worked through in pieces, each beginning with what the one before left behind, gives the bits of the whole.
+#[test]
+fn pieces_handed_over_are_the_whole() {
+    let (vertices, steps) = (8usize, 7usize);
+    let edges: Edges = (0..60u32).map(|i| (i * 5 % 8, i * i % 8, 0.5 + (i % 4) as f32)).collect();
+    let features: Vec<f32> = (0..steps * vertices * FEATURES).map(|i| (i as f32 * 0.7).sin()).collect();
+    let graphs: Vec<Graph> =
+        (0..steps).map(|t| Graph::from_edges(vertices, &edges[t * 7..t * 7 + 15]).unwrap()).collect();
+    let mut carrying = Vec::new();
+    for recipe in zoo::ALL {
+        for layers in [1, 2] {
+            let config = Config { window: 3, ..config(layers) };
+            let model = recipe.build(&config).unwrap();
+            let Some(memory) = model.memory() else { continue };
+            let mut params = Params::new(model.slots(), 5).unwrap();
+            params.values.iter_mut().flatten().enumerate().for_each(|(i, v)| *v += 0.01 * (i % 7) as f32);
+            let run = |pieces: &[usize]| -> Vec<Vec<f32>> {
+                let (mut outputs, mut at) = (Vec::new(), 0);
+                let mut kept: Option<(Vec<Vec<f32>>, Vec<Vec<f32>>)> = None;
+                for &length in pieces {
+                    let arena = Arena::new();
+                    let mut tape = Tape::new(&arena);
+                    let bound = params.bind(&mut tape).unwrap();
+                    let mut window = Vec::new();
+                    for t in at..at + length {
+                        let size = vertices * FEATURES;
+                        let values = &features[t * size..(t + 1) * size];
+                        let features = tape.constant(Shape::new(vertices, FEATURES), values).unwrap();
+                        window.push(Frame::new(&graphs[t], features));
+                    }
+                    let (mut exchange, mut rows) = (Vec::new(), Vec::new());
+                    if let Some((first, second)) = &kept {
+                        for (extent, values) in memory.exchange.iter().zip(first) {
+                            exchange.push(tape.copied(extent.shape(vertices), values).unwrap());
+                        }
+                        for (&columns, values) in memory.rows.iter().zip(second) {
+                            rows.push(tape.copied(Shape::new(vertices, columns), values).unwrap());
+                        }
+                    }
+                    let exchanged = model.exchange(&mut tape, &bound, &window, &exchange).unwrap();
+                    let passed = model.rows(&mut tape, &bound, &exchanged.steps, &rows).unwrap();
+                    let values = |vars: &[Var]| vars.iter().map(|&var| tape.value(var).to_vec()).collect();
+                    outputs.extend::<Vec<Vec<f32>>>(values(&passed.steps));
+                    let sizes = |vars: &[Var]| vars.iter().map(|&var| tape.shape(var)).collect::<Vec<_>>();
+                    let expected = memory.exchange.iter().map(|extent| extent.shape(vertices));
+                    assert_eq!(sizes(&exchanged.after), expected.collect::<Vec<_>>());
+                    let expected = memory.rows.iter().map(|&columns| Shape::new(vertices, columns));
+                    assert_eq!(sizes(&passed.after), expected.collect::<Vec<_>>());
+                    kept = Some((values(&exchanged.after), values(&passed.after)));
+                    at += length;
+                }
+                outputs
+            };
+            let whole = run(&[7]);
+            assert_eq!(whole, run(&[3, 1, 1, 2]), "{}", recipe.name);
+            assert_eq!(whole, run(&[1; 7]), "{}", recipe.name);
+            carrying.push(recipe.name);
+        }
+    }
+    assert_eq!(carrying.len(), 2 * (zoo::ALL.len() - 1), "all but attention over time carry on");
 }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use kymo_model::structure::Gather;
-use kymo_model::{Config, Frame, Graph, Normalisation, Params, loss_by_rows, zoo};
+use kymo_model::{Config, Exchanged, Frame, Graph, Normalisation, Params, loss_by_rows, zoo};
 use kymo_tensor::{Arena, Shape, Tape, Var};
 use safetensors::SafeTensors;
 
@@ -128,7 +128,7 @@ fn values_and_gradients_are_those_of_pytorch() {
         for (t, graph) in graphs.iter().enumerate() {
             let features = &case.arrays[&format!("features.{t}")].1;
             let features = tape.parameter(Shape::new(vertices, config.features), features).unwrap();
-            window.push(Frame { graph, features });
+            window.push(Frame::new(graph, features));
         }
         let outputs = model.forward(&mut tape, &bound, &window).unwrap();
         for (t, &output) in outputs.iter().enumerate() {
@@ -156,13 +156,15 @@ fn values_and_gradients_are_those_of_pytorch() {
         for (t, graph) in graphs.iter().enumerate() {
             let features = &case.arrays[&format!("features.{t}")].1;
             let features = tape.constant(Shape::new(vertices, config.features), features).unwrap();
-            window.push(Frame { graph, features });
+            window.push(Frame::new(graph, features));
         }
         let probes: Vec<&(Vec<usize>, Vec<f32>)> =
             (0..graphs.len()).map(|t| &case.arrays[&format!("probe.{t}")]).collect();
         let hidden = config.hidden;
-        let loss = loss_by_rows(&mut tape, &*model, &bound, &window, &[], move |tape, rows, outputs, _| {
-            Ok(weigh(tape, outputs, &probes, hidden, rows))
+        let exchanged = model.exchange(&mut tape, &bound, &window, &[]).unwrap();
+        let exchanged = Exchanged::first(&exchanged);
+        let loss = loss_by_rows(&mut tape, &*model, &bound, exchanged, &[], move |tape, rows, outputs, _| {
+            Ok(weigh(tape, &outputs.steps, &probes, hidden, rows))
         })
         .unwrap();
         assert!((tape.value(loss)[0] - whole).abs() <= TOLERANCE * whole.abs().max(1.0), "{}", case.name);

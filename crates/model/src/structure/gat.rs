@@ -5,7 +5,7 @@
 use kymo_tensor::{Result, Shape, Tape, Var};
 
 use super::{Activation, Structure};
-use crate::graph::Graph;
+use crate::frame::Frame;
 use crate::params::{Bound, Initial, Slot};
 
 /// One layer; the heads lie side by side.
@@ -45,9 +45,15 @@ impl Structure for Gat {
         self.heads * self.dimension
     }
 
-    fn exchange(&self, tape: &mut Tape<'_>, params: &Bound<'_>, graph: &Graph, x: Var) -> Result<Var> {
+    fn exchange<'a>(
+        &self,
+        tape: &mut Tape<'a>,
+        params: &Bound<'_>,
+        frame: &Frame<'a>,
+        x: Var,
+    ) -> Result<Var> {
         let of = |what: &str| params.get(&format!("{}.{what}", self.name));
-        let pattern = graph.with_loops()?;
+        let pattern = frame.graph.with_loops()?;
         let x = tape.matmul(x, of("weight")?)?;
         let source = tape.head_dots(x, of("source")?)?;
         let target = tape.head_dots(x, of("target")?)?;

@@ -3,7 +3,8 @@
 use kymo_tensor::{Result, Tape, Var};
 
 use super::{Activation, Structure};
-use crate::graph::{Graph, Normalisation};
+use crate::frame::{Frame, Matrix};
+use crate::graph::Normalisation;
 use crate::params::{Bound, Slot};
 
 /// One layer.
@@ -40,13 +41,18 @@ impl Structure for Gcn {
         self.output
     }
 
-    fn exchange(&self, tape: &mut Tape<'_>, params: &Bound<'_>, graph: &Graph, x: Var) -> Result<Var> {
-        let matrix = graph.normalised(self.normalisation)?;
+    fn exchange<'a>(
+        &self,
+        tape: &mut Tape<'a>,
+        params: &Bound<'_>,
+        frame: &Frame<'a>,
+        x: Var,
+    ) -> Result<Var> {
         let x = match aggregates_first(self.input, self.output, tape.wants_gradient(x)) {
             true => x,
             false => tape.matmul(x, params.get(&format!("{}.weight", self.name))?)?,
         };
-        tape.spmm_fixed(matrix.pattern, matrix.values, x)
+        frame.product(tape, Matrix::Normalised(self.normalisation), x)
     }
 
     fn rows(&self, tape: &mut Tape<'_>, params: &Bound<'_>, exchanged: Var) -> Result<Var> {

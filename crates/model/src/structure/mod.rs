@@ -12,7 +12,7 @@ pub use sage::{Gather, Sage};
 
 use kymo_tensor::{Result, Tape, Var};
 
-use crate::graph::Graph;
+use crate::frame::Frame;
 use crate::params::{Bound, Slot};
 
 /// What a layer does to its result.
@@ -46,7 +46,10 @@ pub trait Structure: Send + Sync {
     fn width(&self) -> usize;
 
     /// The phase in which vertices look at each other.
-    fn exchange(&self, tape: &mut Tape<'_>, params: &Bound<'_>, graph: &Graph, x: Var) -> Result<Var>;
+    ///
+    /// `x` are the features of the frame, or what the layer before made of them.
+    fn exchange<'a>(&self, tape: &mut Tape<'a>, params: &Bound<'_>, frame: &Frame<'a>, x: Var)
+    -> Result<Var>;
 
     /// The phase in which every vertex is by itself.
     fn rows(&self, tape: &mut Tape<'_>, params: &Bound<'_>, exchanged: Var) -> Result<Var>;
@@ -64,9 +67,15 @@ impl Structure for Layers {
         self.0.last().map_or(0, |layer| layer.width())
     }
 
-    fn exchange(&self, tape: &mut Tape<'_>, params: &Bound<'_>, graph: &Graph, mut x: Var) -> Result<Var> {
+    fn exchange<'a>(
+        &self,
+        tape: &mut Tape<'a>,
+        params: &Bound<'_>,
+        frame: &Frame<'a>,
+        mut x: Var,
+    ) -> Result<Var> {
         for (number, layer) in self.0.iter().enumerate() {
-            x = layer.exchange(tape, params, graph, x)?;
+            x = layer.exchange(tape, params, frame, x)?;
             if number + 1 < self.0.len() {
                 x = layer.rows(tape, params, x)?;
             }

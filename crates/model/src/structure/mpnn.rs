@@ -3,7 +3,7 @@
 use kymo_tensor::{Result, Tape, Var};
 
 use super::{Layers, Structure};
-use crate::graph::Graph;
+use crate::frame::Frame;
 use crate::params::{Bound, Slot};
 
 /// Layers whose results are all kept.
@@ -26,10 +26,16 @@ impl Structure for Mpnn {
         self.before() + self.0.width()
     }
 
-    fn exchange(&self, tape: &mut Tape<'_>, params: &Bound<'_>, graph: &Graph, mut x: Var) -> Result<Var> {
+    fn exchange<'a>(
+        &self,
+        tape: &mut Tape<'a>,
+        params: &Bound<'_>,
+        frame: &Frame<'a>,
+        mut x: Var,
+    ) -> Result<Var> {
         let mut all = Vec::new();
         for (number, layer) in self.0.0.iter().enumerate() {
-            x = layer.exchange(tape, params, graph, x)?;
+            x = layer.exchange(tape, params, frame, x)?;
             if number + 1 < self.0.0.len() {
                 x = layer.rows(tape, params, x)?;
             }

@@ -3,7 +3,7 @@
 use kymo_tensor::{Result, Tape, Var};
 
 use super::{Activation, Structure};
-use crate::graph::Graph;
+use crate::frame::{Frame, Matrix};
 use crate::params::{Bound, Slot};
 
 /// How neighbours are summarised.
@@ -49,17 +49,20 @@ impl Structure for Sage {
         self.output
     }
 
-    fn exchange(&self, tape: &mut Tape<'_>, params: &Bound<'_>, graph: &Graph, x: Var) -> Result<Var> {
+    fn exchange<'a>(
+        &self,
+        tape: &mut Tape<'a>,
+        params: &Bound<'_>,
+        frame: &Frame<'a>,
+        x: Var,
+    ) -> Result<Var> {
         let of = |what: &str| params.get(&format!("{}.{what}", self.name));
         let heard = match self.gather {
-            Gather::Mean => {
-                let matrix = graph.mean()?;
-                tape.spmm_fixed(matrix.pattern, matrix.values, x)?
-            }
+            Gather::Mean => frame.product(tape, Matrix::Mean, x)?,
             Gather::Pool => {
                 let layer = tape.linear(x, of("pool.weight")?, of("pool.bias")?)?;
                 let layer = tape.relu(layer)?;
-                tape.row_max(graph.plain()?, layer)?
+                tape.row_max(frame.graph.plain()?, layer)?
             }
         };
         tape.concatenate_columns(&[x, heard])

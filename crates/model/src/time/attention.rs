@@ -4,6 +4,7 @@
 use kymo_tensor::{Error, Result, Shape, Tape, Var};
 
 use super::Time;
+use crate::memory::Passed;
 use crate::params::{Bound, Initial, Slot};
 
 /// One layer of attention.
@@ -40,7 +41,11 @@ impl Time for Attention {
         self.width
     }
 
-    fn run(&self, tape: &mut Tape<'_>, params: &Bound<'_>, steps: &[Var]) -> Result<Vec<Var>> {
+    fn memory(&self) -> Option<Vec<usize>> {
+        None
+    }
+
+    fn run(&self, tape: &mut Tape<'_>, params: &Bound<'_>, steps: &[Var], _: &[Var]) -> Result<Passed> {
         if steps.len() > self.window {
             let problem = format!("{} steps were given, it has positions for {}", steps.len(), self.window);
             return Err(Error::settings("window", problem));
@@ -64,6 +69,6 @@ impl Time for Attention {
             let fed = tape.relu(fed)?;
             outputs.push(tape.add_all(&[fed, seen, row])?);
         }
-        Ok(outputs)
+        Ok(Passed { steps: outputs, after: Vec::new() })
     }
 }

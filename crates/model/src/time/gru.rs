@@ -4,6 +4,7 @@
 use kymo_tensor::{Result, Tape, Var};
 
 use super::Time;
+use crate::memory::{Passed, handed};
 use crate::params::{Bound, Slot};
 
 /// One cell.
@@ -31,15 +32,20 @@ impl Time for Gru {
         self.hidden
     }
 
-    fn run(&self, tape: &mut Tape<'_>, params: &Bound<'_>, steps: &[Var]) -> Result<Vec<Var>> {
+    fn memory(&self) -> Option<Vec<usize>> {
+        Some(vec![self.hidden])
+    }
+
+    fn run(&self, tape: &mut Tape<'_>, params: &Bound<'_>, steps: &[Var], before: &[Var]) -> Result<Passed> {
         let of = |what: &str| params.get(&format!("{}.{what}", self.name));
         let (input, state, bias, state_bias) = (of("input")?, of("state")?, of("bias")?, of("state_bias")?);
-        let (mut before, mut rows) = (None, Vec::with_capacity(steps.len()));
+        let mut before = handed(before, 1)?.map(|before| before[0]);
+        let mut rows = Vec::with_capacity(steps.len());
         for &step in steps {
             let after = tape.gru_cell_with_input(step, input, bias, before, state, state_bias)?;
             before = Some(after);
             rows.push(after);
         }
-        Ok(rows)
+        Ok(Passed { after: before.into_iter().collect(), steps: rows })
     }
 }

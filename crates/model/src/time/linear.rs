@@ -3,6 +3,7 @@
 use kymo_tensor::{Result, Tape, Var};
 
 use super::Time;
+use crate::memory::{Passed, handed, last};
 use crate::params::{Bound, Slot};
 
 /// One weight for each step back.
@@ -27,18 +28,29 @@ impl Time for Linear {
         self.output
     }
 
-    fn run(&self, tape: &mut Tape<'_>, params: &Bound<'_>, steps: &[Var]) -> Result<Vec<Var>> {
+    fn memory(&self) -> Option<Vec<usize>> {
+        Some(vec![self.input; self.reach - 1])
+    }
+
+    fn run(&self, tape: &mut Tape<'_>, params: &Bound<'_>, steps: &[Var], before: &[Var]) -> Result<Passed> {
         let bias = params.get(&format!("{}.bias", self.name))?;
         let mut rows = Vec::with_capacity(steps.len());
+        let handed = handed(before, self.reach - 1)?.unwrap_or_default();
+        let known = [handed, steps].concat();
         for (t, &step) in steps.iter().enumerate() {
             let mut sum = tape.linear(step, params.get(&format!("{}.0.weight", self.name))?, bias)?;
-            for back in 1..self.reach.min(t + 1) {
+            for back in 1..self.reach.min(handed.len() + t + 1) {
                 let weight = params.get(&format!("{}.{back}.weight", self.name))?;
-                let earlier = tape.matmul(steps[t - back], weight)?;
+                let earlier = tape.matmul(known[handed.len() + t - back], weight)?;
                 sum = tape.add(sum, earlier)?;
             }
             rows.push(sum);
         }
-        Ok(rows)
+        // Nothing before the first step is the same as zeros.
+        let (_, shape) = last(tape, steps)?;
+        let missing = (self.reach - 1).saturating_sub(known.len());
+        let mut after: Vec<Var> = (0..missing).map(|_| tape.filled(shape, 0.0)).collect();
+        after.extend(&known[known.len() - (self.reach - 1 - missing)..]);
+        Ok(Passed { steps: rows, after })
     }
 }

@@ -4,6 +4,7 @@
 use kymo_tensor::{Result, Tape, Var};
 
 use super::Time;
+use crate::memory::{Passed, handed};
 use crate::params::{Bound, Slot};
 
 /// One or several cells above each other.
@@ -34,18 +35,25 @@ impl Time for Lstm {
         self.hidden
     }
 
-    fn run(&self, tape: &mut Tape<'_>, params: &Bound<'_>, steps: &[Var]) -> Result<Vec<Var>> {
-        let mut rows = steps.to_vec();
-        for name in &self.names {
+    fn memory(&self) -> Option<Vec<usize>> {
+        // Of each cell h and c, side by side.
+        Some(vec![2 * self.hidden; self.names.len()])
+    }
+
+    fn run(&self, tape: &mut Tape<'_>, params: &Bound<'_>, steps: &[Var], before: &[Var]) -> Result<Passed> {
+        let handed = handed(before, self.names.len())?;
+        let (mut rows, mut after) = (steps.to_vec(), Vec::with_capacity(self.names.len()));
+        for (number, name) in self.names.iter().enumerate() {
             let of = |what: &str| params.get(&format!("{name}.{what}"));
             let (input, state, bias) = (of("input")?, of("state")?, of("bias")?);
-            let mut before = None;
+            let mut before = handed.map(|before| before[number]);
             for row in &mut rows {
                 let cell = tape.lstm_cell(*row, input, bias, before, state)?;
                 before = Some(cell);
                 *row = tape.lstm_output(cell)?;
             }
+            after.extend(before);
         }
-        Ok(rows)
+        Ok(Passed { steps: rows, after })
     }
 }

@@ -12,6 +12,7 @@ pub use lstm::Lstm;
 
 use kymo_tensor::{Result, Tape, Var};
 
+use crate::memory::Passed;
 use crate::params::{Bound, Slot};
 
 /// An encoder of a sequence of rows.
@@ -22,6 +23,9 @@ pub trait Time: Send + Sync {
     /// Columns of its output.
     fn width(&self) -> usize;
 
-    /// The output after each step, from the inputs of all steps.
-    fn run(&self, tape: &mut Tape<'_>, params: &Bound<'_>, steps: &[Var]) -> Result<Vec<Var>>;
+    /// Columns of the matrices it hands from one window to the next; `None` where it can only see a window at a time.
+    fn memory(&self) -> Option<Vec<usize>>;
+
+    /// The output after each step, from the inputs of all steps and from what was handed over, if anything was.
+    fn run(&self, tape: &mut Tape<'_>, params: &Bound<'_>, steps: &[Var], before: &[Var]) -> Result<Passed>;
 }

@@ -5,7 +5,8 @@
 use kymo_tensor::{Result, Shape, Tape, Var};
 
 use crate::Model;
-use crate::graph::{Frame, Graph};
+use crate::frame::{Frame, Matrix};
+use crate::memory::{Extent, Memory, Passed, handed};
 use crate::params::{Bound, Slot};
 
 /// The state before the first step is zero.
@@ -32,12 +33,12 @@ impl Diffused {
     }
 
     /// `[x, P x, P^2 x, ..., Q x, Q^2 x, ...]` for both walks `P` and `Q`.
-    fn diffuse(&self, tape: &mut Tape<'_>, graph: &Graph, x: Var) -> Result<Vec<Var>> {
+    fn diffuse<'a>(&self, tape: &mut Tape<'a>, frame: &Frame<'a>, x: Var) -> Result<Vec<Var>> {
         let mut all = vec![x];
-        for walk in graph.diffusion()? {
+        for walk in [Matrix::Along, Matrix::Against] {
             let mut reached = x;
             for _ in 0..self.walks {
-                reached = tape.spmm_fixed(walk.pattern.clone(), walk.values.clone(), reached)?;
+                reached = frame.product(tape, walk, reached)?;
                 all.push(reached);
             }
         }
@@ -63,34 +64,41 @@ impl Model for Diffused {
         self.hidden
     }
 
+    fn memory(&self) -> Option<Memory> {
+        Some(Memory { exchange: vec![Extent::Vertices(self.hidden); self.layers], rows: Vec::new() })
+    }
+
     fn exchange<'a>(
         &self,
         tape: &mut Tape<'a>,
         params: &Bound<'_>,
         window: &[Frame<'a>],
-    ) -> Result<Vec<Var>> {
+        before: &[Var],
+    ) -> Result<Passed> {
         let mut rows: Vec<Var> = window.iter().map(|frame| frame.features).collect();
+        let handed = handed(before, self.layers)?;
+        let mut after = Vec::with_capacity(self.layers);
         for number in 0..self.layers {
             let (prefix, _) = self.layer(number);
             let of = |what: &str| params.get(&format!("{prefix}{what}"));
-            let mut before: Option<Var> = None;
+            let mut before: Option<Var> = handed.map(|before| before[number]);
             for (frame, row) in window.iter().zip(&mut rows) {
                 let state = match before {
                     Some(state) => state,
                     None => tape.filled(Shape::new(frame.graph.vertices(), self.hidden), 0.0),
                 };
                 // The input is diffused once for both; it stands before the state at every step of every walk.
-                let heard = self.diffuse(tape, frame.graph, *row)?;
+                let heard = self.diffuse(tape, frame, *row)?;
                 let beside = |states: Vec<Var>| -> Vec<Var> {
                     heard.iter().zip(states).flat_map(|(&input, state)| [input, state]).collect()
                 };
-                let diffused = beside(self.diffuse(tape, frame.graph, state)?);
+                let diffused = beside(self.diffuse(tape, frame, state)?);
                 let gates = tape.linear_of(&diffused, of("gate.weight")?, of("gate.bias")?)?;
                 let gates = tape.sigmoid(gates)?;
                 let keep = tape.slice_columns(gates, 0..self.hidden)?;
                 let reset = tape.slice_columns(gates, self.hidden..2 * self.hidden)?;
                 let kept = tape.multiply(reset, state)?;
-                let diffused = beside(self.diffuse(tape, frame.graph, kept)?);
+                let diffused = beside(self.diffuse(tape, frame, kept)?);
                 let candidate = tape.linear_of(&diffused, of("candidate.weight")?, of("candidate.bias")?)?;
                 let candidate = tape.tanh(candidate)?;
                 // z h + (1 - z) c = c + z (h - c)
@@ -99,11 +107,12 @@ impl Model for Diffused {
                 *row = tape.add(candidate, step)?;
                 before = Some(*row);
             }
+            after.extend(before);
         }
-        Ok(rows)
+        Ok(Passed { steps: rows, after })
     }
 
-    fn rows(&self, _: &mut Tape<'_>, _: &Bound<'_>, exchanged: &[Var]) -> Result<Vec<Var>> {
-        Ok(exchanged.to_vec())
+    fn rows(&self, _: &mut Tape<'_>, _: &Bound<'_>, exchanged: &[Var], _: &[Var]) -> Result<Passed> {
+        Ok(Passed { steps: exchanged.to_vec(), after: Vec::new() })
     }
 }

@@ -9,7 +9,9 @@
 use kymo_tensor::{Result, Shape, Tape, Var};
 
 use crate::Model;
-use crate::graph::{Frame, Normalisation};
+use crate::frame::{Frame, Matrix};
+use crate::graph::Normalisation;
+use crate::memory::{Extent, Memory, Passed, handed};
 use crate::params::{Bound, Slot};
 use crate::structure::{Activation, aggregates_first};
 
@@ -42,6 +44,14 @@ struct Weight {
 impl Evolving {
     fn layers(&self) -> impl Iterator<Item = (usize, usize, usize)> + '_ {
         self.widths.windows(2).enumerate().map(|(layer, widths)| (layer, widths[0], widths[1]))
+    }
+
+    /// Matrices that a layer hands over.
+    fn kept(&self) -> usize {
+        match self.evolution {
+            Evolution::Weights => 2,
+            Evolution::Vertices => 1,
+        }
     }
 
     /// The matrix LSTM: gates i, f, g, o below each other.
@@ -127,20 +137,31 @@ impl Model for Evolving {
         self.widths.last().copied().unwrap_or(0)
     }
 
+    fn memory(&self) -> Option<Memory> {
+        let layer = |(_, input, output)| vec![Extent::Matrix(Shape::new(input, output)); self.kept()];
+        Some(Memory { exchange: self.layers().flat_map(layer).collect(), rows: Vec::new() })
+    }
+
     fn exchange<'a>(
         &self,
         tape: &mut Tape<'a>,
         params: &Bound<'_>,
         window: &[Frame<'a>],
-    ) -> Result<Vec<Var>> {
-        let begin = |(layer, _, _)| {
-            Ok(Weight { weight: params.get(&format!("structure.{layer}.weight"))?, cell: None })
+        before: &[Var],
+    ) -> Result<Passed> {
+        let kept = self.kept();
+        let handed = handed(before, kept * self.layers().count())?;
+        let begin = |(layer, _, _)| match handed {
+            Some(before) => {
+                let mine = &before[kept * layer..kept * (layer + 1)];
+                Ok(Weight { weight: mine[0], cell: mine.get(1).copied() })
+            }
+            None => Ok(Weight { weight: params.get(&format!("structure.{layer}.weight"))?, cell: None }),
         };
         let mut weights: Vec<Weight> = self.layers().map(begin).collect::<Result<_>>()?;
         let last = weights.len().saturating_sub(1);
         let mut outputs = Vec::with_capacity(window.len());
         for frame in window {
-            let matrix = frame.graph.normalised(self.normalisation)?;
             let mut x = frame.features;
             for (layer, input, output) in self.layers() {
                 let now = match self.evolution {
@@ -149,13 +170,13 @@ impl Model for Evolving {
                 };
                 weights[layer] = now;
                 let bias = params.get(&format!("structure.{layer}.bias"))?;
-                let (pattern, values) = (matrix.pattern.clone(), matrix.values.clone());
+                let matrix = Matrix::Normalised(self.normalisation);
                 x = if aggregates_first(input, output, tape.wants_gradient(x)) {
-                    let heard = tape.spmm_fixed(pattern, values, x)?;
+                    let heard = frame.product(tape, matrix, x)?;
                     tape.linear(heard, now.weight, bias)?
                 } else {
                     let product = tape.matmul(x, now.weight)?;
-                    let heard = tape.spmm_fixed(pattern, values, product)?;
+                    let heard = frame.product(tape, matrix, product)?;
                     tape.add_row(heard, bias)?
                 };
                 if layer < last {
@@ -164,10 +185,11 @@ impl Model for Evolving {
             }
             outputs.push(x);
         }
-        Ok(outputs)
+        let after = weights.into_iter().flat_map(|now| [Some(now.weight), now.cell]).flatten().collect();
+        Ok(Passed { steps: outputs, after })
     }
 
-    fn rows(&self, _: &mut Tape<'_>, _: &Bound<'_>, exchanged: &[Var]) -> Result<Vec<Var>> {
-        Ok(exchanged.to_vec())
+    fn rows(&self, _: &mut Tape<'_>, _: &Bound<'_>, exchanged: &[Var], _: &[Var]) -> Result<Passed> {
+        Ok(Passed { steps: exchanged.to_vec(), after: Vec::new() })
     }
 }

@@ -7,7 +7,9 @@
 use kymo_tensor::{Result, Tape, Var};
 
 use crate::Model;
-use crate::graph::{Frame, Normalisation};
+use crate::frame::{Frame, Matrix};
+use crate::graph::Normalisation;
+use crate::memory::{Memory, Passed, handed};
 use crate::params::{Bound, Slot};
 use crate::structure::{Structure, aggregates_first};
 
@@ -38,32 +40,43 @@ impl Model for Gated {
         self.hidden
     }
 
+    fn memory(&self) -> Option<Memory> {
+        Some(Memory { exchange: Vec::new(), rows: vec![self.hidden] })
+    }
+
     fn exchange<'a>(
         &self,
         tape: &mut Tape<'a>,
         params: &Bound<'_>,
         window: &[Frame<'a>],
-    ) -> Result<Vec<Var>> {
+        _: &[Var],
+    ) -> Result<Passed> {
         let mut exchanged = Vec::with_capacity(window.len());
         for frame in window {
             let mut x = frame.features;
             if let Some(before) = &self.before {
-                x = before.exchange(tape, params, frame.graph, x)?;
+                x = before.exchange(tape, params, frame, x)?;
                 x = before.rows(tape, params, x)?;
             }
             if !aggregates_first(self.input, 3 * self.hidden, tape.wants_gradient(x)) {
                 x = tape.matmul(x, params.get("gate.input")?)?;
             }
-            let matrix = frame.graph.normalised(self.normalisation)?;
-            exchanged.push(tape.spmm_fixed(matrix.pattern, matrix.values, x)?);
+            exchanged.push(frame.product(tape, Matrix::Normalised(self.normalisation), x)?);
         }
-        Ok(exchanged)
+        Ok(Passed { steps: exchanged, after: Vec::new() })
     }
 
-    fn rows(&self, tape: &mut Tape<'_>, params: &Bound<'_>, exchanged: &[Var]) -> Result<Vec<Var>> {
+    fn rows(
+        &self,
+        tape: &mut Tape<'_>,
+        params: &Bound<'_>,
+        exchanged: &[Var],
+        before: &[Var],
+    ) -> Result<Passed> {
         let (input, bias, state) =
             (params.get("gate.input")?, params.get("gate.bias")?, params.get("gate.state")?);
-        let (mut before, mut rows) = (None, Vec::with_capacity(exchanged.len()));
+        let mut before = handed(before, 1)?.map(|before| before[0]);
+        let mut rows = Vec::with_capacity(exchanged.len());
         for &step in exchanged {
             // The columns tell which order was chosen; where both sides are equally wide the first one was.
             let after = if tape.shape(step).columns == self.input {
@@ -75,6 +88,6 @@ impl Model for Gated {
             before = Some(after);
             rows.push(after);
         }
-        Ok(rows)
+        Ok(Passed { after: before.into_iter().collect(), steps: rows })
     }
 }

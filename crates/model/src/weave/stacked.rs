@@ -3,7 +3,8 @@
 use kymo_tensor::{Result, Tape, Var};
 
 use crate::Model;
-use crate::graph::Frame;
+use crate::frame::Frame;
+use crate::memory::{Memory, Passed};
 use crate::params::{Bound, Slot};
 use crate::structure::Structure;
 use crate::time::Time;
@@ -26,24 +27,35 @@ impl Model for Stacked {
         self.time.as_ref().map_or(self.structure.width(), |time| time.width())
     }
 
+    fn memory(&self) -> Option<Memory> {
+        let rows = self.time.as_ref().map_or(Some(Vec::new()), |time| time.memory())?;
+        Some(Memory { exchange: Vec::new(), rows })
+    }
+
     fn exchange<'a>(
         &self,
         tape: &mut Tape<'a>,
         params: &Bound<'_>,
         window: &[Frame<'a>],
-    ) -> Result<Vec<Var>> {
-        window
-            .iter()
-            .map(|frame| self.structure.exchange(tape, params, frame.graph, frame.features))
-            .collect()
+        _: &[Var],
+    ) -> Result<Passed> {
+        let exchange = |frame| self.structure.exchange(tape, params, frame, frame.features);
+        let steps = window.iter().map(exchange).collect::<Result<_>>()?;
+        Ok(Passed { steps, after: Vec::new() })
     }
 
-    fn rows(&self, tape: &mut Tape<'_>, params: &Bound<'_>, exchanged: &[Var]) -> Result<Vec<Var>> {
+    fn rows(
+        &self,
+        tape: &mut Tape<'_>,
+        params: &Bound<'_>,
+        exchanged: &[Var],
+        before: &[Var],
+    ) -> Result<Passed> {
         let encoded: Vec<Var> =
             exchanged.iter().map(|&step| self.structure.rows(tape, params, step)).collect::<Result<_>>()?;
         match &self.time {
-            Some(time) => time.run(tape, params, &encoded),
-            None => Ok(encoded),
+            Some(time) => time.run(tape, params, &encoded, before),
+            None => Ok(Passed { steps: encoded, after: Vec::new() }),
         }
     }
 }

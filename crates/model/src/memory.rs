@@ -1,0 +1,58 @@
+//! What a model hands from one window to the next, so that a long sequence can be worked through in pieces.
+
+use kymo_tensor::{Error, Result, Shape, Tape, Var};
+
+/// How large a matrix is that a model keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// A row of so many columns for each vertex.
+    Vertices(usize),
+    /// One matrix for all.
+    Matrix(Shape),
+}
+
+impl Extent {
+    /// Its shape in a graph of so many vertices.
+    pub fn shape(self, vertices: usize) -> Shape {
+        match self {
+            Extent::Vertices(columns) => Shape::new(vertices, columns),
+            Extent::Matrix(shape) => shape,
+        }
+    }
+}
+
+/// What a model keeps, phase by phase.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// What the exchange needs.
+    pub exchange: Vec<Extent>,
+    /// Columns of the matrices that the rows phase needs; each has a row for each vertex.
+    pub rows: Vec<usize>,
+}
+
+/// What a phase gives: a matrix for every step, and what the next window begins with.
+#[derive(Clone, Debug, Default)]
+pub struct Passed {
+    /// One for every step.
+    pub steps: Vec<Var>,
+    /// What it leaves behind, as its [`Memory`] lists it.
+    pub after: Vec<Var>,
+}
+
+/// What was handed over: nothing at the beginning, otherwise one matrix for each that is kept.
+pub(crate) fn handed<'v>(before: &'v [Var], kept: usize) -> Result<Option<&'v [Var]>> {
+    match before.len() {
+        0 => Ok(None),
+        length if length == kept => Ok(Some(before)),
+        length => {
+            Err(Error::settings("memory", format!("{length} matrices were handed over, expected {kept}")))
+        }
+    }
+}
+
+/// Fails unless there is at least one step: a window without any has nothing to leave behind.
+pub(crate) fn last(tape: &Tape<'_>, steps: &[Var]) -> Result<(Var, Shape)> {
+    let last = steps.last().copied();
+    let last = last.ok_or_else(|| Error::settings("window", "it is empty, expected at least one step"))?;
+    Ok((last, tape.shape(last)))
+}
