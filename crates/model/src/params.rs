@@ -80,9 +80,23 @@ impl Params {
         self.index.get(name).map(|&number| &mut self.values[number])
     }
 
+    /// The values of one parameter.
+    pub fn get(&self, name: &str) -> Option<&[f32]> {
+        self.index.get(name).map(|&number| self.values[number].as_slice())
+    }
+
     /// Puts all parameters on a tape.
     pub fn bind<'a>(&'a self, tape: &mut Tape<'a>) -> Result<Bound<'a>> {
-        let bind = |(slot, values): (&Slot, &'a Vec<f32>)| tape.parameter(slot.shape, values);
+        self.bind_as(|shape, values| tape.parameter(shape, values))
+    }
+
+    /// Puts all parameters on a tape as matrices that need no gradient: for looking, not for learning.
+    pub fn bind_constant<'a>(&'a self, tape: &mut Tape<'a>) -> Result<Bound<'a>> {
+        self.bind_as(|shape, values| tape.constant(shape, values))
+    }
+
+    fn bind_as<'a>(&'a self, mut bind: impl FnMut(Shape, &'a [f32]) -> Result<Var>) -> Result<Bound<'a>> {
+        let bind = |(slot, values): (&Slot, &'a Vec<f32>)| bind(slot.shape, values);
         let vars = self.slots.iter().zip(&self.values).map(bind).collect::<Result<_>>()?;
         Ok(Bound { index: &self.index, vars })
     }

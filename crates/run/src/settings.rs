@@ -1,0 +1,407 @@
+//! The settings of a run: what can be written in a TOML file or typed as `--set section.key=value`.
+//!
+//! Every setting has a default and a plain form, so that the settings of a run can be saved whole, read back and compared.
+
+use kymo_model::structure::Gather;
+use kymo_model::{Config, Normalisation};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+/// Everything that decides what a run computes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// What is learnt from.
+    pub data: Data,
+    /// What is to be predicted.
+    pub task: Task,
+    /// Link prediction alone.
+    pub link: Link,
+    /// What predicts.
+    pub model: Model,
+    /// How it is trained.
+    pub train: Train,
+    /// Which steps are for what.
+    pub split: Split,
+    /// What the run may use, and what it leaves behind.
+    pub run: Run,
+}
+
+/// What is learnt from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Data {
+    /// The store; the built-in data where empty.
+    pub store: String,
+    /// What is known of a vertex.
+    pub features: Features,
+    /// Columns that are learnt for each vertex (or each column of sparse features) where features are learnt; 0: as many as
+    /// the model has hidden columns.
+    pub learnt: usize,
+    /// Whether columns are brought to mean 0 and deviation 1, by what the training steps have.
+    pub standardise: bool,
+    /// Steps whose features stand side by side: the current one and those before it.
+    pub lags: usize,
+}
+
+/// What is known of a vertex.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Features {
+    /// What the store has; degrees where it has nothing, with learnt columns beside them for link prediction.
+    #[default]
+    Auto,
+    /// What the store has.
+    Stored,
+    /// The logarithms of degrees.
+    Degrees,
+    /// Columns learnt for each vertex.
+    Learnt,
+    /// What the store has (degrees where it has nothing), and learnt columns.
+    Both,
+}
+
+/// What is to be predicted.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Task {
+    /// A name of `kymo list tasks`.
+    pub name: String,
+    /// Names of `kymo list metrics`, the first of which decides; the usual ones of the task where empty.
+    pub metrics: Vec<String>,
+    /// Steps between the last snapshot seen and the values or classes to be predicted.
+    pub horizon: usize,
+    /// What a regression is trained on.
+    pub target: Target,
+    /// How classes are weighed in the loss.
+    pub class_weights: ClassWeights,
+}
+
+/// What a regression is trained on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Target {
+    /// Values brought to mean 0 and deviation 1 by the training steps; metrics are in the original units.
+    #[default]
+    Standardised,
+    /// The values as they are.
+    Raw,
+    /// `log(1 + y)`, in which metrics are measured, too.
+    Log,
+}
+
+/// How classes are weighed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClassWeights {
+    /// All the same.
+    #[default]
+    None,
+    /// The rarer in training, the more.
+    Balanced,
+}
+
+/// Link prediction alone.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Link {
+    /// Pairs without a link for every link, in training.
+    pub negatives: usize,
+    /// The share of them that were linked before.
+    pub historical: f64,
+    /// Links of a step that are trained on at most; 0: all.
+    pub positives: usize,
+    /// Pairs without a link for every link, in evaluation.
+    pub evaluate_negatives: usize,
+    /// Links of a step that are evaluated at most; 0: all. Metrics over all pairs ignore it.
+    pub evaluate_positives: usize,
+    /// Whether the decoder sees the history of a pair beside the two embeddings.
+    pub history: bool,
+}
+
+/// What predicts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Model {
+    /// A name of `kymo list models`.
+    pub name: String,
+    /// Hidden columns.
+    pub hidden: usize,
+    /// Layers of structure.
+    pub layers: usize,
+    /// Heads of attention.
+    pub heads: usize,
+    /// How graph convolution weighs neighbours: both, right or none.
+    pub normalisation: String,
+    /// How GraphSAGE gathers neighbours: mean or pool.
+    pub gather: String,
+    /// Steps of each walk of DCRNN.
+    pub walks: usize,
+    /// Share of the embedding that is dropped in training.
+    pub dropout: f64,
+}
+
+/// How a sequence is cut for training.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// Sliding windows ("snapshot groups"), each a sample of its own, in random order.
+    #[default]
+    Windows,
+    /// All training steps as one window.
+    Sequence,
+    /// Windows one after the other, each beginning with the state that the one before left (truncated backpropagation).
+    Truncated,
+}
+
+/// Which steps of a window the loss is taken at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LossAt {
+    /// The last in sliding windows, all of them otherwise.
+    #[default]
+    Auto,
+    /// The last.
+    Last,
+    /// All of them.
+    All,
+}
+
+/// How it is trained.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Train {
+    /// How the sequence is cut.
+    pub mode: Mode,
+    /// Steps of a window.
+    pub window: usize,
+    /// Steps between the beginnings of sliding windows.
+    pub stride: usize,
+    /// Where the loss is taken.
+    pub loss: LossAt,
+    /// Passes over the training steps.
+    pub epochs: usize,
+    /// Epochs without a better validation after which training ends; 0: never.
+    pub patience: usize,
+    /// adam, adamw or sgd.
+    pub optimiser: String,
+    /// Its first rate.
+    pub learning_rate: f64,
+    /// How weights are kept small.
+    pub weight_decay: f64,
+    /// The largest norm of a gradient; 0: any.
+    pub clip: f64,
+    /// constant, step (halved every `schedule_every` epochs) or cosine (down to zero over all epochs).
+    pub schedule: String,
+    /// Epochs between changes of the step schedule.
+    pub schedule_every: usize,
+    /// What all random numbers follow from.
+    pub seed: u64,
+}
+
+/// Which steps are for what: shares in the order of time, or of vertices where classes never change.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Split {
+    /// The share that is trained on.
+    pub train: f64,
+    /// The share that decides when to stop; the rest is for the test.
+    pub validation: f64,
+}
+
+/// What the run may use, and what it leaves behind.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Run {
+    /// Memory for snapshots and what is kept of them, as in 2GiB; a quarter of the machine where it is "auto".
+    pub memory: String,
+    /// Epochs between checkpoints.
+    pub checkpoint_epochs: usize,
+    /// Windows between checkpoints within an epoch; 0: none.
+    pub checkpoint_windows: usize,
+}
+
+impl Default for Data {
+    fn default() -> Self {
+        Data { store: String::new(), features: Features::Auto, learnt: 0, standardise: true, lags: 1 }
+    }
+}
+
+impl Default for Task {
+    fn default() -> Self {
+        Task {
+            name: "node-regression".into(),
+            metrics: Vec::new(),
+            horizon: 1,
+            target: Target::Standardised,
+            class_weights: ClassWeights::None,
+        }
+    }
+}
+
+impl Default for Link {
+    fn default() -> Self {
+        Link {
+            negatives: 4,
+            historical: 0.5,
+            positives: 20_000,
+            evaluate_negatives: 100,
+            evaluate_positives: 10_000,
+            history: true,
+        }
+    }
+}
+
+impl Default for Model {
+    fn default() -> Self {
+        Model {
+            name: "t-gcn".into(),
+            hidden: 32,
+            layers: 1,
+            heads: 4,
+            normalisation: "both".into(),
+            gather: "mean".into(),
+            walks: 2,
+            dropout: 0.0,
+        }
+    }
+}
+
+impl Default for Train {
+    fn default() -> Self {
+        Train {
+            mode: Mode::Windows,
+            window: 4,
+            stride: 1,
+            loss: LossAt::Auto,
+            epochs: 50,
+            patience: 10,
+            optimiser: "adam".into(),
+            learning_rate: 0.01,
+            weight_decay: 0.0,
+            clip: 1.0,
+            schedule: "constant".into(),
+            schedule_every: 10,
+            seed: 1,
+        }
+    }
+}
+
+impl Default for Split {
+    fn default() -> Self {
+        Split { train: 0.7, validation: 0.15 }
+    }
+}
+
+impl Default for Run {
+    fn default() -> Self {
+        Run { memory: "auto".into(), checkpoint_epochs: 1, checkpoint_windows: 0 }
+    }
+}
+
+impl Settings {
+    /// Fails where a setting alone makes no sense; what depends on the data is checked when it is opened.
+    pub fn check(&self) -> Result<()> {
+        let positive = [
+            ("data.lags", self.data.lags),
+            ("train.window", self.train.window),
+            ("train.stride", self.train.stride),
+            ("train.schedule_every", self.train.schedule_every),
+            ("link.negatives", self.link.negatives),
+            ("link.evaluate_negatives", self.link.evaluate_negatives),
+            ("run.checkpoint_epochs", self.run.checkpoint_epochs),
+        ];
+        for (setting, value) in positive {
+            expect(setting, value > 0, || format!("found {value}, expected at least 1"))?;
+        }
+        let shares = [
+            ("link.historical", self.link.historical, 1.0),
+            ("model.dropout", self.model.dropout, 0.99),
+            ("split.train", self.split.train, 1.0),
+            ("split.validation", self.split.validation, 1.0),
+        ];
+        for (setting, value, most) in shares {
+            let inside = (0.0..=most).contains(&value);
+            expect(setting, inside, || format!("found {value}, expected a number from 0 to {most}"))?;
+        }
+        let rest = 1.0 - self.split.train - self.split.validation;
+        expect("split", self.split.train > 0.0 && self.split.validation > 0.0 && rest > 1e-9, || {
+            format!(
+                "train {} and validation {} leave {rest:.2} for the test; all three must be above 0",
+                self.split.train, self.split.validation
+            )
+        })?;
+        let rate = self.train.learning_rate;
+        expect("train.learning_rate", rate > 0.0 && rate.is_finite(), || {
+            format!("found {rate}, expected a number above 0")
+        })?;
+        for (setting, value) in
+            [("train.weight_decay", self.train.weight_decay), ("train.clip", self.train.clip)]
+        {
+            let good = value >= 0.0 && value.is_finite();
+            expect(setting, good, || format!("found {value}, expected 0 or more"))?;
+        }
+        one_of("train.optimiser", &self.train.optimiser, &["adam", "adamw", "sgd"])?;
+        one_of("train.schedule", &self.train.schedule, &["constant", "step", "cosine"])?;
+        one_of("model.normalisation", &self.model.normalisation, &["both", "right", "none"])?;
+        one_of("model.gather", &self.model.gather, &["mean", "pool"])?;
+        Ok(())
+    }
+
+    /// What the model is made for, with so many columns of features and windows of so many steps.
+    pub fn config(&self, features: usize, window: usize) -> Config {
+        let model = &self.model;
+        Config {
+            features,
+            hidden: model.hidden,
+            layers: model.layers,
+            heads: model.heads,
+            window,
+            normalisation: match model.normalisation.as_str() {
+                "right" => Normalisation::Right,
+                "none" => Normalisation::None,
+                _ => Normalisation::Both,
+            },
+            gather: if model.gather == "pool" { Gather::Pool } else { Gather::Mean },
+            walks: model.walks,
+        }
+    }
+
+    /// Whether the loss is taken at every step of a window.
+    pub fn loss_at_all(&self) -> bool {
+        match self.train.loss {
+            LossAt::All => true,
+            LossAt::Last => false,
+            LossAt::Auto => self.train.mode != Mode::Windows,
+        }
+    }
+}
+
+fn expect(setting: &str, good: bool, problem: impl FnOnce() -> String) -> Result<()> {
+    if good { Ok(()) } else { Err(Error::settings(setting, problem())) }
+}
+
+fn one_of(setting: &str, found: &str, known: &[&str]) -> Result<()> {
+    expect(setting, known.contains(&found), || format!("found '{found}', expected {}", known.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_make_sense_and_nonsense_is_refused() {
+        Settings::default().check().unwrap();
+        let wrong = |change: fn(&mut Settings)| {
+            let mut settings = Settings::default();
+            change(&mut settings);
+            settings.check().unwrap_err().to_string()
+        };
+        assert_eq!(wrong(|s| s.train.window = 0), "train.window: found 0, expected at least 1");
+        assert!(wrong(|s| s.split.train = 0.9).starts_with("split: train 0.9 and validation 0.15 leave"));
+        assert!(wrong(|s| s.train.learning_rate = f64::NAN).contains("above 0"));
+        assert!(wrong(|s| s.train.optimiser = "adan".into()).contains("adam, adamw, sgd"));
+        assert!(wrong(|s| s.link.historical = 1.5).contains("from 0 to 1"));
+    }
+}

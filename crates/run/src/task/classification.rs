@@ -1,0 +1,265 @@
+//! Node classification: the class of every vertex, some steps ahead, or for good where classes never change.
+
+use std::sync::Arc;
+
+use kymo_graph::{Step, Store};
+use kymo_model::Slot;
+use kymo_model::metric::{Evidence, Needs};
+use kymo_tensor::{Shape, Tape, Var};
+
+use super::{Goal, Says, Table, Tallies, Task, truth_steps};
+use crate::error::{Error, Result};
+use crate::pass::Pass;
+use crate::random::uniform;
+use crate::settings::{ClassWeights, Settings};
+use crate::split::{Part, Split};
+
+/// The task.
+pub struct Classification;
+
+impl Task for Classification {
+    fn name(&self) -> &'static str {
+        "node-classification"
+    }
+
+    fn about(&self) -> &'static str {
+        "the class of every vertex at the next step, or of vertices held out; baselines: majority, its last class"
+    }
+
+    fn metrics(&self) -> &'static [&'static str] {
+        &["accuracy", "macro-f1", "micro-f1"]
+    }
+
+    fn shows(&self) -> &'static [Needs] {
+        &[Needs::Classes]
+    }
+
+    fn open(&self, store: &Arc<Store>, settings: &Settings) -> Result<Box<dyn Goal>> {
+        let labels = &store.manifest().labels;
+        let names = labels.classes.clone();
+        if !(labels.per_step || labels.fixed) || names.is_empty() {
+            let problem = format!(
+                "{} has no classes to predict; ingest them (kymo ingest --labels) or choose another task",
+                store.path().display()
+            );
+            return Err(Error::settings("task.name", problem));
+        }
+        let (split, horizon, fixed) = if labels.per_step {
+            let horizon = settings.task.horizon;
+            (Split::by_time(store.steps().saturating_sub(horizon), settings)?, horizon, None)
+        } else {
+            let fixed = store.fixed()?;
+            let parts = deal_out(&fixed.classes, &fixed.splits, settings);
+            (Split::by_vertex(store.steps(), settings)?, 0, Some((fixed.classes, parts)))
+        };
+        let mut goal = Classes { store: store.clone(), names, split, horizon, fixed, counts: Vec::new(), weights: None };
+        goal.count()?;
+        if settings.task.class_weights == ClassWeights::Balanced {
+            let all: f32 = goal.counts.iter().sum::<u64>() as f32;
+            let present = goal.counts.iter().filter(|&&count| count > 0).count() as f32;
+            let weight = |&count: &u64| if count == 0 { 0.0 } else { all / (present * count as f32) };
+            goal.weights = Some(goal.counts.iter().map(weight).collect());
+        }
+        Ok(Box::new(goal))
+    }
+}
+
+/// The part of every vertex: as the store says where it does, otherwise by chance.
+fn deal_out(classes: &[i32], splits: &[u8], settings: &Settings) -> Vec<Option<Part>> {
+    let told = splits.iter().any(|&split| split > 0);
+    let deal = |(vertex, &class): (usize, &i32)| {
+        if class < 0 {
+            return None;
+        }
+        if told {
+            return match splits[vertex] {
+                1 => Some(Part::Train),
+                2 => Some(Part::Validation),
+                3 => Some(Part::Test),
+                _ => None,
+            };
+        }
+        let share = uniform(settings.train.seed, &[0x5917, vertex as u64]);
+        Some(match share {
+            share if share < settings.split.train => Part::Train,
+            share if share < settings.split.train + settings.split.validation => Part::Validation,
+            _ => Part::Test,
+        })
+    };
+    classes.iter().enumerate().map(deal).collect()
+}
+
+/// The task on one store.
+struct Classes {
+    store: Arc<Store>,
+    names: Vec<String>,
+    split: Split,
+    horizon: usize,
+    /// Classes that never change, and which vertices are for what.
+    fixed: Option<(Vec<i32>, Vec<Option<Part>>)>,
+    /// How often each class occurs in training.
+    counts: Vec<u64>,
+    weights: Option<Vec<f32>>,
+}
+
+const NAMES: [&str; 2] = ["head.weight", "head.bias"];
+
+fn head(tape: &mut Tape<'_>, embedding: Var, extra: &[Var]) -> kymo_tensor::Result<Var> {
+    tape.linear(embedding, extra[0], extra[1])
+}
+
+impl Classes {
+    /// The vertices that are labelled at a sample in a part, with their classes.
+    fn truth(&self, part: Part, sample: Step) -> Result<Vec<(u32, u32)>> {
+        match &self.fixed {
+            Some((classes, parts)) => {
+                let mine = |(vertex, _): &(usize, &i32)| parts[*vertex] == Some(part);
+                let labelled = classes.iter().enumerate().filter(mine);
+                Ok(labelled.map(|(vertex, &class)| (vertex as u32, class as u32)).collect())
+            }
+            None => {
+                let (vertices, classes) = self.store.labels(sample + self.horizon)?;
+                Ok(vertices.iter().copied().zip(classes.iter().copied()).collect())
+            }
+        }
+    }
+
+    fn count(&mut self) -> Result<()> {
+        self.counts = vec![0; self.names.len()];
+        let samples = match self.fixed {
+            // The same at every step.
+            Some(_) => 0..1,
+            None => self.split.samples(Part::Train),
+        };
+        for sample in samples {
+            for (vertex, class) in self.truth(Part::Train, sample)? {
+                let Some(count) = self.counts.get_mut(class as usize) else {
+                    let problem = format!("vertex {vertex} has the class {class}, which has no name: the store is damaged");
+                    return Err(kymo_graph::Error::store(self.store.path(), problem).into());
+                };
+                *count += 1;
+            }
+        }
+        if self.counts.iter().all(|&count| count == 0) {
+            let problem = "no vertex that is for training has a class";
+            return Err(kymo_graph::Error::store(self.store.path(), problem).into());
+        }
+        Ok(())
+    }
+
+    /// The class that is most frequent in training.
+    fn majority(&self) -> usize {
+        (0..self.counts.len()).rev().max_by_key(|&class| self.counts[class]).unwrap_or(0)
+    }
+
+    /// The newest class of every vertex that is known at `sample`; the most frequent one where none is.
+    fn last_classes(&self, sample: Step) -> Result<Vec<usize>> {
+        let vertices = self.store.vertices();
+        let (mut classes, mut known) = (vec![self.majority(); vertices], vec![false; vertices]);
+        let mut missing = vertices;
+        for step in (0..=sample).rev() {
+            let (vertices, truth) = self.store.labels(step)?;
+            for (&vertex, &class) in vertices.iter().zip(truth) {
+                if !std::mem::replace(&mut known[vertex as usize], true) {
+                    classes[vertex as usize] = class as usize;
+                    missing -= 1;
+                }
+            }
+            if missing == 0 {
+                break;
+            }
+        }
+        Ok(classes)
+    }
+
+    /// A score for each class of each vertex.
+    fn scores(&self, sample: Step, says: Says<'_>) -> Result<Vec<f32>> {
+        let (vertices, count) = (self.store.vertices(), self.names.len());
+        let classes = match says {
+            Says::Model(outputs, _) => return Ok(outputs.to_vec()),
+            Says::Baseline("last-class") => self.last_classes(sample)?,
+            Says::Baseline(_) => vec![self.majority(); vertices],
+        };
+        let mut scores = vec![0.0; vertices * count];
+        classes.iter().enumerate().for_each(|(vertex, class)| scores[vertex * count + class] = 1.0);
+        Ok(scores)
+    }
+}
+
+impl Goal for Classes {
+    fn split(&self) -> &Split {
+        &self.split
+    }
+
+    fn slots(&self, width: usize) -> Vec<Slot> {
+        vec![Slot::weight(NAMES[0], width, self.names.len()), Slot::bias(NAMES[1], self.names.len())]
+    }
+
+    fn loss(&self, pass: &mut Pass<'_, '_>, at: &[(usize, Step)], _: u64) -> Result<Option<Var>> {
+        let mut steps = Vec::with_capacity(at.len());
+        let mut total = 0.0;
+        for &(place, sample) in at {
+            let mut classes = vec![-1.0; self.store.vertices()];
+            for (vertex, class) in self.truth(Part::Train, sample)? {
+                classes[vertex as usize] = class as f32;
+                total += self.weights.as_ref().map_or(1.0, |weights| weights[class as usize]);
+            }
+            steps.push((place, classes));
+        }
+        if total == 0.0 {
+            return Ok(None);
+        }
+        let (scale, weights) = (1.0 / total, self.weights.clone());
+        let loss = pass.sum_of_rows(&NAMES, move |tape, rows, embeddings, extra| {
+            let weights = match &weights {
+                Some(weights) => Some(tape.copied(Shape::new(1, weights.len()), weights)?),
+                None => None,
+            };
+            let mut losses = Vec::with_capacity(steps.len());
+            for (place, classes) in &steps {
+                let truth = tape.copied(Shape::new(rows.len(), 1), &classes[rows.clone()])?;
+                let scores = head(tape, embeddings[*place], extra)?;
+                losses.push(tape.cross_entropy(scores, truth, weights, None, scale)?);
+            }
+            tape.add_all(&losses)
+        })?;
+        Ok(Some(loss))
+    }
+
+    fn outputs(&self, pass: &mut Pass<'_, '_>) -> Result<Vec<f32>> {
+        Ok(pass.last_rows(self.store.vertices(), self.names.len(), &NAMES, head)?)
+    }
+
+    fn judge(&self, part: Part, sample: Step, says: Says<'_>, tallies: &mut Tallies) -> Result<()> {
+        let (all, classes) = (self.scores(sample, says)?, self.names.len());
+        let labelled = self.truth(part, sample)?;
+        let row = |&(vertex, _): &(u32, u32)| &all[vertex as usize * classes..][..classes];
+        let scores: Vec<f32> = labelled.iter().flat_map(row).copied().collect();
+        let truth: Vec<u32> = labelled.iter().map(|&(_, class)| class).collect();
+        tallies.add(Needs::Classes, &Evidence::Classes { scores: &scores, classes, truth: &truth });
+        Ok(())
+    }
+
+    fn baselines(&self) -> &'static [&'static str] {
+        match self.fixed {
+            Some(_) => &["majority"],
+            None => &["majority", "last-class"],
+        }
+    }
+
+    fn table(&self, sample: Step, says: Says<'_>, _: usize) -> Result<Table> {
+        let scores = self.scores(sample, says)?;
+        let mut values = Vec::with_capacity(self.store.vertices());
+        for row in scores.chunks_exact(self.names.len()) {
+            let most = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+            let class = row.iter().position(|&score| score == most).unwrap_or(0);
+            let sum: f32 = row.iter().map(|score| (score - most).exp()).sum();
+            values.push(vec![self.names[class].clone(), (1.0 / sum).to_string()]);
+        }
+        Ok(Table {
+            header: vec!["vertex", "class", "probability"],
+            vertices: (0..values.len() as u32).map(|vertex| vec![vertex]).collect(),
+            values,
+        })
+    }
+}

@@ -1,0 +1,155 @@
+//! Tasks: what is to be predicted, how a prediction is trained and judged, and what it has to beat.
+
+mod classification;
+mod link;
+mod regression;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use kymo_graph::{Step, Store};
+use kymo_model::Slot;
+use kymo_model::metric::{self, Evidence, Metric, Needs, Tally};
+use kymo_tensor::Var;
+
+use crate::error::{Error, Result};
+use crate::pass::Pass;
+use crate::settings::Settings;
+use crate::split::{Part, Split};
+
+/// The name of link prediction, which other settings depend on.
+pub const LINK_PREDICTION: &str = "link-prediction";
+
+/// Something that can be asked of a model.
+pub trait Task: Sync {
+    /// Its name.
+    fn name(&self) -> &'static str;
+
+    /// One line about it.
+    fn about(&self) -> &'static str;
+
+    /// Metrics that are reported unless others are asked for; the first one decides.
+    fn metrics(&self) -> &'static [&'static str];
+
+    /// What a metric of this task may look at.
+    fn shows(&self) -> &'static [Needs];
+
+    /// The task on this data; fails where the data has nothing to predict.
+    fn open(&self, store: &Arc<Store>, settings: &Settings) -> Result<Box<dyn Goal>>;
+}
+
+/// Every task there is.
+pub const ALL: &[&dyn Task] = &[&regression::Regression, &classification::Classification, &link::LinkPrediction];
+
+/// The task of this name.
+pub fn find(name: &str) -> Result<&'static dyn Task> {
+    ALL.iter().copied().find(|task| task.name() == name).ok_or_else(|| {
+        let names: Vec<&str> = ALL.iter().map(|task| task.name()).collect();
+        Error::settings("task.name", format!("there is no task '{name}'; known are {}", names.join(", ")))
+    })
+}
+
+/// A task on one store.
+pub trait Goal: Send + Sync {
+    /// Which samples are for what.
+    fn split(&self) -> &Split;
+
+    /// The parameters of its head, above embeddings of so many columns.
+    fn slots(&self, width: usize) -> Vec<Slot>;
+
+    /// Puts the loss of a window on the tape: the mean over all that is labelled at the samples `at`, each with its place in
+    /// the window. `None` where nothing is. `salt` makes random choices differ from window to window.
+    fn loss(&self, pass: &mut Pass<'_, '_>, at: &[(usize, Step)], salt: u64) -> Result<Option<Var>>;
+
+    /// What the model says at the last step of a window, in plain numbers that [`Goal::judge`] understands.
+    fn outputs(&self, pass: &mut Pass<'_, '_>) -> Result<Vec<f32>>;
+
+    /// Shows the metrics what a model or a baseline says at a sample.
+    fn judge(&self, part: Part, sample: Step, says: Says<'_>, tallies: &mut Tallies) -> Result<()>;
+
+    /// What a model has to beat.
+    fn baselines(&self) -> &'static [&'static str];
+
+    /// Writes what the model says at a sample as a table: a header, then a row for each prediction.
+    fn table(&self, sample: Step, says: Says<'_>, top: usize) -> Result<Table>;
+}
+
+/// Who predicts.
+#[derive(Clone, Copy)]
+pub enum Says<'a> {
+    /// A model: its outputs, and its parameters by name.
+    Model(&'a [f32], &'a dyn Fn(&str) -> Option<&'a [f32]>),
+    /// A baseline of [`Goal::baselines`].
+    Baseline(&'static str),
+}
+
+/// Predictions to be written.
+pub struct Table {
+    /// The names of the columns.
+    pub header: Vec<&'static str>,
+    /// Vertices that stand first in each row; their original ids are written.
+    pub vertices: Vec<Vec<u32>>,
+    /// What follows them.
+    pub values: Vec<Vec<String>>,
+}
+
+/// Metrics at work.
+pub struct Tallies(Vec<(&'static dyn Metric, Box<dyn Tally>)>);
+
+impl Tallies {
+    /// Those that the settings ask for.
+    pub fn new(settings: &Settings) -> Result<Tallies> {
+        let metrics = metrics_of(settings)?;
+        Ok(Tallies(metrics.into_iter().map(|metric| (metric, metric.tally())).collect()))
+    }
+
+    /// Whether one of them has to be shown this.
+    pub fn want(&self, needs: Needs) -> bool {
+        self.0.iter().any(|(metric, _)| metric.needs() == needs)
+    }
+
+    /// Shows them a step.
+    pub fn add(&mut self, needs: Needs, evidence: &Evidence<'_>) {
+        self.0
+            .iter_mut()
+            .filter(|(metric, _)| metric.needs() == needs)
+            .for_each(|(_, tally)| tally.add(evidence));
+    }
+
+    /// What they have come to; those that saw nothing are left out.
+    pub fn values(&self) -> Vec<(&'static str, f64)> {
+        self.0.iter().filter_map(|(metric, tally)| Some((metric.name(), tally.value()?))).collect()
+    }
+}
+
+/// The metrics that the settings ask for, the deciding one first.
+pub fn metrics_of(settings: &Settings) -> Result<Vec<&'static dyn Metric>> {
+    let task = find(&settings.task.name)?;
+    let known = || {
+        let fits = |metric: &&&dyn Metric| task.shows().contains(&metric.needs());
+        metric::ALL.iter().filter(fits).map(|metric| metric.name()).collect::<Vec<_>>()
+    };
+    let asked: Vec<&str> = match settings.task.metrics.iter().map(String::as_str).collect::<Vec<_>>() {
+        none if none.is_empty() => task.metrics().to_vec(),
+        all if all == ["all"] => {
+            // The usual one still decides.
+            let usual = task.metrics();
+            usual.iter().copied().chain(known().into_iter().filter(|name| !usual.contains(name))).collect()
+        }
+        asked => asked,
+    };
+    let one = |name: &&str| {
+        let metric = metric::find(name).filter(|metric| task.shows().contains(&metric.needs()));
+        metric.ok_or_else(|| {
+            let problem =
+                format!("{} has no metric '{name}'; known are {}, or all", task.name(), known().join(", "));
+            Error::settings("task.metrics", problem)
+        })
+    };
+    asked.iter().map(one).collect()
+}
+
+/// The samples whose truth a step can be, without looking at steps before `first`.
+fn truth_steps(samples: Range<Step>, horizon: usize) -> Range<Step> {
+    samples.start + horizon..samples.end + horizon
+}

@@ -1,0 +1,212 @@
+//! Node regression: the value of every vertex, some steps ahead.
+
+use std::sync::Arc;
+
+use kymo_graph::{Step, Store};
+use kymo_model::Slot;
+use kymo_model::metric::{Evidence, Needs};
+use kymo_tensor::{Shape, Tape, Var};
+
+use super::{Goal, Says, Table, Tallies, Task, truth_steps};
+use crate::error::{Error, Result};
+use crate::pass::Pass;
+use crate::settings::{Settings, Target};
+use crate::split::{Part, Split};
+
+/// The task.
+pub struct Regression;
+
+impl Task for Regression {
+    fn name(&self) -> &'static str {
+        "node-regression"
+    }
+
+    fn about(&self) -> &'static str {
+        "a value of every vertex at the next step; baselines: its last value, the mean of training"
+    }
+
+    fn metrics(&self) -> &'static [&'static str] {
+        &["mse", "mae", "rmse"]
+    }
+
+    fn shows(&self) -> &'static [Needs] {
+        &[Needs::Values]
+    }
+
+    fn open(&self, store: &Arc<Store>, settings: &Settings) -> Result<Box<dyn Goal>> {
+        if !store.manifest().targets {
+            let problem = format!(
+                "{} has no values to predict; ingest a signal (kymo ingest --signal) or choose another task",
+                store.path().display()
+            );
+            return Err(Error::settings("task.name", problem));
+        }
+        let horizon = settings.task.horizon;
+        let split = Split::by_time(store.steps().saturating_sub(horizon), settings)?;
+        let mut goal = Values {
+            store: store.clone(),
+            split,
+            horizon,
+            logarithm: settings.task.target == Target::Log,
+            mean: 0.0,
+            scale: (0.0, 1.0),
+        };
+        goal.measure(settings.task.target == Target::Standardised)?;
+        Ok(Box::new(goal))
+    }
+}
+
+/// The task on one store.
+struct Values {
+    store: Arc<Store>,
+    split: Split,
+    horizon: usize,
+    logarithm: bool,
+    /// The mean of the training values.
+    mean: f32,
+    /// What is subtracted from a value, and what it is then divided by.
+    scale: (f32, f32),
+}
+
+const NAMES: [&str; 2] = ["head.weight", "head.bias"];
+
+fn head(tape: &mut Tape<'_>, embedding: Var, extra: &[Var]) -> kymo_tensor::Result<Var> {
+    tape.linear(embedding, extra[0], extra[1])
+}
+
+impl Values {
+    /// The vertices that have a value at a step, and the values.
+    fn truth(&self, step: Step) -> Result<(&[u32], Vec<f32>)> {
+        let (vertices, values) = self.store.targets(step)?;
+        if let Some(at) = values.iter().position(|value| !value.is_finite()) {
+            let name = self.store.ids()?.name(vertices[at]);
+            let problem = format!(
+                "found {} as the value of vertex {name} at step {step}, expected a finite number; mend the input and ingest it again",
+                values[at]
+            );
+            return Err(kymo_graph::Error::store(self.store.path(), problem).into());
+        }
+        let value = |&value: &f32| if self.logarithm { value.max(-0.999).ln_1p() } else { value };
+        Ok((vertices, values.iter().map(value).collect()))
+    }
+
+    /// Mean and deviation over what is trained on, and over nothing else.
+    fn measure(&mut self, standardise: bool) -> Result<()> {
+        let (mut count, mut sum, mut squares) = (0usize, 0.0f64, 0.0f64);
+        for step in truth_steps(self.split.samples(Part::Train), self.horizon) {
+            for value in self.truth(step)?.1 {
+                count += 1;
+                sum += f64::from(value);
+                squares += f64::from(value) * f64::from(value);
+            }
+        }
+        if count == 0 {
+            let problem = "the steps for training have no values to predict";
+            return Err(kymo_graph::Error::store(self.store.path(), problem).into());
+        }
+        let mean = sum / count as f64;
+        let variance = squares / count as f64 - mean * mean;
+        self.mean = mean as f32;
+        if standardise {
+            let deviation = if variance > 1e-12 { variance.sqrt() } else { 1.0 };
+            self.scale = (mean as f32, deviation as f32);
+        }
+        Ok(())
+    }
+
+    /// The newest value of every vertex that is known at `sample`.
+    fn last_values(&self, sample: Step) -> Result<Vec<f32>> {
+        let mut values = vec![self.mean; self.store.vertices()];
+        let mut missing = values.len();
+        let mut known = vec![false; values.len()];
+        for step in (0..=sample).rev() {
+            let (vertices, truth) = self.truth(step)?;
+            for (&vertex, value) in vertices.iter().zip(truth) {
+                if !std::mem::replace(&mut known[vertex as usize], true) {
+                    values[vertex as usize] = value;
+                    missing -= 1;
+                }
+            }
+            if missing == 0 {
+                break;
+            }
+        }
+        Ok(values)
+    }
+
+    fn predictions(&self, sample: Step, says: Says<'_>) -> Result<Vec<f32>> {
+        let (mean, deviation) = self.scale;
+        match says {
+            Says::Model(outputs, _) => Ok(outputs.iter().map(|value| value * deviation + mean).collect()),
+            Says::Baseline("mean") => Ok(vec![self.mean; self.store.vertices()]),
+            Says::Baseline(_) => self.last_values(sample),
+        }
+    }
+}
+
+impl Goal for Values {
+    fn split(&self) -> &Split {
+        &self.split
+    }
+
+    fn slots(&self, width: usize) -> Vec<Slot> {
+        vec![Slot::weight(NAMES[0], width, 1), Slot::bias(NAMES[1], 1)]
+    }
+
+    fn loss(&self, pass: &mut Pass<'_, '_>, at: &[(usize, Step)], _: u64) -> Result<Option<Var>> {
+        let mut steps = Vec::with_capacity(at.len());
+        let mut count = 0;
+        for &(place, sample) in at {
+            let (mut values, mut weights) =
+                (vec![0.0; self.store.vertices()], vec![0.0; self.store.vertices()]);
+            let (vertices, truth) = self.truth(sample + self.horizon)?;
+            count += truth.len();
+            for (&vertex, value) in vertices.iter().zip(truth) {
+                values[vertex as usize] = (value - self.scale.0) / self.scale.1;
+                weights[vertex as usize] = 1.0;
+            }
+            steps.push((place, values, weights));
+        }
+        if count == 0 {
+            return Ok(None);
+        }
+        let scale = 1.0 / count as f32;
+        let loss = pass.sum_of_rows(&NAMES, move |tape, rows, embeddings, extra| {
+            let mut losses = Vec::with_capacity(steps.len());
+            for (place, values, weights) in &steps {
+                let column = Shape::new(rows.len(), 1);
+                let target = tape.copied(column, &values[rows.clone()])?;
+                let weights = tape.copied(column, &weights[rows.clone()])?;
+                let prediction = head(tape, embeddings[*place], extra)?;
+                losses.push(tape.mse(prediction, target, Some(weights), scale)?);
+            }
+            tape.add_all(&losses)
+        })?;
+        Ok(Some(loss))
+    }
+
+    fn outputs(&self, pass: &mut Pass<'_, '_>) -> Result<Vec<f32>> {
+        Ok(pass.last_rows(self.store.vertices(), 1, &NAMES, head)?)
+    }
+
+    fn judge(&self, _: Part, sample: Step, says: Says<'_>, tallies: &mut Tallies) -> Result<()> {
+        let predictions = self.predictions(sample, says)?;
+        let (vertices, truth) = self.truth(sample + self.horizon)?;
+        let predicted: Vec<f32> = vertices.iter().map(|&vertex| predictions[vertex as usize]).collect();
+        tallies.add(Needs::Values, &Evidence::Values { predicted: &predicted, truth: &truth });
+        Ok(())
+    }
+
+    fn baselines(&self) -> &'static [&'static str] {
+        &["last-value", "mean"]
+    }
+
+    fn table(&self, sample: Step, says: Says<'_>, _: usize) -> Result<Table> {
+        let predictions = self.predictions(sample, says)?;
+        Ok(Table {
+            header: vec!["vertex", "value"],
+            vertices: (0..predictions.len() as u32).map(|vertex| vec![vertex]).collect(),
+            values: predictions.iter().map(|value| vec![value.to_string()]).collect(),
+        })
+    }
+}
