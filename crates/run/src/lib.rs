@@ -1,5 +1,7 @@
 //! Training: the only place where graphs, models, tasks and workers meet.
 
+pub mod checkpoint;
 pub mod error;
+pub mod file;
 
 pub use error::{Error, Result};
