@@ -3,5 +3,6 @@
 pub mod checkpoint;
 pub mod error;
 pub mod file;
+pub mod layers;
 
 pub use error::{Error, Result};
