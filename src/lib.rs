@@ -23,3 +23,4 @@ pub mod cli;
 pub use kymo_graph as graph;
 pub use kymo_model as model;
 pub use kymo_tensor as tensor;
+pub use kymo_trace as trace;

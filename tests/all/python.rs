@@ -1,22 +1,23 @@
-//! The program in docs/store.md reads what Kymo wrote.
+//! Programs in Python read what Kymo wrote: the one in docs/store.md, and TensorBoard.
 
 use crate::fixture::Bench;
 use kymo::graph::Store;
+use kymo::trace::tensorboard::EventFile;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A Python with numpy and safetensors: the one that `ci/check` makes, or the system's.
-fn python() -> Option<PathBuf> {
+/// A Python that can import these: the one that `ci/check` makes, or the system's.
+fn python(imports: &str) -> Option<PathBuf> {
     let made = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/python/bin/python");
     [made, "python3".into()].into_iter().find(|python| {
-        let try_it = Command::new(python).args(["-c", "import numpy, safetensors.numpy"]).output();
+        let try_it = Command::new(python).args(["-c", &format!("import {imports}")]).output();
         try_it.is_ok_and(|output| output.status.success())
     })
 }
 
 #[test]
 fn python_reads_the_same_steps() {
-    let Some(python) = python() else {
+    let Some(python) = python("numpy, safetensors.numpy") else {
         eprintln!("skipped: there is no Python with numpy and safetensors (ci/check makes one)");
         return;
     };
@@ -57,4 +58,54 @@ fn python_reads_the_same_steps() {
             }
         }
     }
+}
+
+/// Prints every scalar that TensorBoard finds in a file: tag, step, the bits of value and time.
+const SCALARS: &str = r#"
+import struct, sys
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+found = EventAccumulator(sys.argv[1], size_guidance={"scalars": 0}).Reload()
+assert found.file_version == 2.0, found.file_version
+for tag in found.Tags()["scalars"]:
+    for event in found.Scalars(tag):
+        print(tag, event.step, struct.pack("<f", event.value).hex(), struct.pack("<d", event.wall_time).hex())
+"#;
+
+#[test]
+fn tensorboard_reads_the_same_scalars() {
+    let Some(python) = python("tensorboard.backend.event_processing.event_accumulator") else {
+        eprintln!("skipped: there is no Python with tensorboard (ci/check makes one)");
+        return;
+    };
+    let bench = Bench::new();
+    let script = bench.file("scalars.py", SCALARS);
+    let mut events = EventFile::create(&bench.path("board"), "run", 1.7e9).unwrap();
+    let mut expected = Vec::new();
+    let long = "x".repeat(300);
+    for tag in ["train/loss", "größe", &long] {
+        let values =
+            [0.0, -0.0, 0.1, f32::MAX, f32::MIN_POSITIVE, f32::INFINITY, f32::NEG_INFINITY, f32::NAN];
+        for (i, value) in values.into_iter().enumerate() {
+            let (step, wall_time) = (1i64 << (5 * i), 1.7e9 + 0.125 * i as f64);
+            events.scalar(tag, step, value, wall_time).unwrap();
+            let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+            expected.push(format!(
+                "{tag} {step} {} {}",
+                hex(&value.to_le_bytes()),
+                hex(&wall_time.to_le_bytes())
+            ));
+        }
+    }
+    events.flush().unwrap();
+    let read = |path: &Path| {
+        let answer =
+            bench.command(Command::new(&python).arg(&script).arg(path).env("PYTHONIOENCODING", "utf-8"));
+        assert_eq!(answer.code, 0, "{}", answer.err);
+        answer.out.lines().map(String::from).collect::<Vec<_>>()
+    };
+    assert_eq!(read(events.path()), expected);
+    // A record that a kill cut short costs that record alone.
+    let whole = std::fs::read(events.path()).unwrap();
+    let cut = bench.file("events.out.tfevents.1.cut", &whole[..whole.len() - 7]);
+    assert_eq!(read(&cut), expected[..expected.len() - 1]);
 }
