@@ -6,6 +6,7 @@
 //! run for a block of vertices at a time, from the aggregation to the loss and back, which is what makes it fast.
 
 pub mod graph;
+pub mod metric;
 pub mod params;
 pub mod structure;
 pub mod time;
