@@ -1,0 +1,16 @@
+//! What link prediction needs besides a model: what was known when, pairs that are no links, and a baseline that remembers.
+//!
+//! The question at step `t` is which edges step `t + 1` has. Everything here answers as of `t` and never looks further; the
+//! only thing that may be known of `t + 1` is which pairs are its edges, so that none of them is taken for an absent one.
+
+pub mod edgebank;
+pub mod history;
+mod random;
+pub mod sample;
+
+#[cfg(test)]
+mod fixture;
+
+pub use edgebank::EdgeBank;
+pub use history::{Facts, History};
+pub use sample::{BySource, Purpose, Sampler};

@@ -1,0 +1,85 @@
+//! Random numbers by counter: SplitMix64 (Steele, Lea and Flood, OOPSLA 2014) of a seed, a chain of streams and a position.
+//!
+//! Nothing is drawn in sequence, so threads may draw in any order, and a caller may ask for some of the numbers only.
+
+/// An endless sequence of numbers that can be read at any position.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Random(u64);
+
+impl Random {
+    pub(super) fn new(seed: u64) -> Random {
+        Random(mix(seed))
+    }
+
+    /// The sequence numbered `index` of those that branch off this one.
+    pub(super) fn stream(self, index: u64) -> Random {
+        Random(self.word(index))
+    }
+
+    /// 64 uniform bits. Two positions of one sequence never hold the same word, because the hash is a bijection: words are
+    /// priorities without ties.
+    #[inline]
+    pub(super) fn word(self, position: u64) -> u64 {
+        mix(self.0.wrapping_add(position.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15)))
+    }
+
+    /// A number in `0..bound`; 0 where the bound is.
+    #[inline]
+    pub(super) fn below(self, bound: usize, position: u64) -> usize {
+        ((u128::from(self.word(position)) * bound as u128) >> 64) as usize
+    }
+
+    /// `count` different numbers of `0..bound`, every set of them equally likely; all of them where there are no more.
+    ///
+    /// Floyd's way: one draw for each, whatever the bound. The scan for repetitions is short, because few are asked for.
+    pub(super) fn distinct(self, count: usize, bound: usize) -> Vec<usize> {
+        let mut chosen = Vec::with_capacity(count.min(bound));
+        for last in bound.saturating_sub(count)..bound {
+            let drawn = self.below(last + 1, last as u64);
+            chosen.push(if chosen.contains(&drawn) { last } else { drawn });
+        }
+        chosen
+    }
+}
+
+#[inline]
+fn mix(mut word: u64) -> u64 {
+    word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ (word >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_are_those_of_the_published_splitmix64() {
+        let words: Vec<u64> = (0..3).map(|position| Random(1234567).word(position)).collect();
+        assert_eq!(words, [6457827717110365317, 3203168211198807973, 9817491932198370423]);
+    }
+
+    #[test]
+    fn numbers_stay_below_their_bound_and_reach_all_of_it() {
+        let random = Random::new(5);
+        let mut counts = [0; 7];
+        (0..7000).for_each(|position| counts[random.below(7, position)] += 1);
+        assert!(counts.iter().all(|&count| (850..1150).contains(&count)), "{counts:?}");
+        assert_eq!(random.below(0, 3), 0);
+    }
+
+    #[test]
+    fn every_set_is_equally_likely() {
+        let mut counts = std::collections::BTreeMap::new();
+        for stream in 0..10_000 {
+            let mut set = Random::new(9).stream(stream).distinct(2, 5);
+            set.sort_unstable();
+            *counts.entry(set).or_insert(0) += 1;
+        }
+        assert_eq!(counts.len(), 10);
+        assert!(counts.values().all(|count| (850..1150).contains(count)), "{counts:?}");
+        let mut all = Random::new(1).distinct(9, 4);
+        all.sort_unstable();
+        assert_eq!(all, [0, 1, 2, 3]);
+    }
+}
