@@ -3,6 +3,7 @@
 //! The question at step `t` is which edges step `t + 1` has. Everything here answers as of `t` and never looks further; the
 //! only thing that may be known of `t + 1` is which pairs are its edges, so that none of them is taken for an absent one.
 
+pub mod by_source;
 pub mod edgebank;
 pub mod history;
 mod random;
@@ -11,6 +12,7 @@ pub mod sample;
 #[cfg(test)]
 mod fixture;
 
+pub use by_source::BySource;
 pub use edgebank::EdgeBank;
 pub use history::{Facts, History};
-pub use sample::{BySource, Purpose, Sampler};
+pub use sample::{Purpose, Sampler};

@@ -41,22 +41,9 @@ pub struct Sampler<'a> {
     pub seed: u64,
 }
 
-/// Links in the order of their sources, each source with absent targets.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct BySource {
-    /// The sources, ascending.
-    pub sources: Vec<Vertex>,
-    /// The links of source `i` are `starts[i]..starts[i + 1]` of `targets`.
-    pub starts: Vec<usize>,
-    /// The targets of the links, ascending for each source.
-    pub targets: Vec<Vertex>,
-    /// Absent targets, the same number for each source, row after row.
-    pub absent: Vec<Vertex>,
-}
-
 impl Sampler<'_> {
     /// The sequence of draws for one thing.
-    fn draws(&self, purpose: Purpose, t: Step, thing: u64) -> Random {
+    pub(super) fn draws(&self, purpose: Purpose, t: Step, thing: u64) -> Random {
         Random::new(self.seed).stream(purpose as u64).stream(t as u64).stream(thing)
     }
 
@@ -64,7 +51,15 @@ impl Sampler<'_> {
     ///
     /// They are drawn uniformly from the vertices that were a target up to `t`, or from all while there are none, and may
     /// repeat. Where no absent one is found, because the source is linked to nearly everything, the last one drawn stands.
-    fn fill(&self, draws: Random, t: Step, edges: &[Edge], source: Vertex, first: usize, out: &mut [Vertex]) {
+    pub(super) fn fill(
+        &self,
+        draws: Random,
+        t: Step,
+        edges: &[Edge],
+        source: Vertex,
+        first: usize,
+        out: &mut [Vertex],
+    ) {
         let seen = self.history.seen_targets(t);
         for (place, out) in (first as u64..).zip(out) {
             for attempt in 0..TRIES {
@@ -126,32 +121,6 @@ impl Sampler<'_> {
         known.filter(|&target| edges.binary_search(&Edge::new(source, target)).is_err()).collect()
     }
 
-    /// The links of step `t + 1` by source, with `each` random absent targets for every source.
-    ///
-    /// `edges` are all edges of step `t + 1`, in order; `links` are those of them that are asked about.
-    pub fn absent_by_source(&self, t: Step, edges: &[Edge], links: &[Edge], each: usize, out: &mut BySource) {
-        // Reversed, edges order by source and then by target.
-        let mut pairs: Vec<Edge> = links.iter().map(|link| link.reversed()).collect();
-        pairs.par_sort_unstable();
-        out.sources.clear();
-        out.starts.clear();
-        out.targets.clear();
-        for pair in &pairs {
-            if out.sources.last() != Some(&pair.target()) {
-                out.sources.push(pair.target());
-                out.starts.push(out.targets.len());
-            }
-            out.targets.push(pair.source());
-        }
-        out.starts.push(out.targets.len());
-        out.absent.clear();
-        out.absent.resize(out.sources.len() * each, 0);
-        out.absent.par_chunks_mut(each.max(1)).zip(&out.sources).for_each(|(row, &source)| {
-            let draws = self.draws(Purpose::BySource, t, source.into());
-            self.fill(draws, t, edges, source, 0, row);
-        });
-    }
-
     /// A sample of `count` of these links without repetition, in order; all of them if `count` is 0 or not below their
     /// number.
     pub fn choose(&self, links: &[Edge], count: usize, purpose: Purpose, t: Step) -> Vec<Edge> {
@@ -180,22 +149,10 @@ mod tests {
         Sampler { history, vertices: VERTICES, seed }
     }
 
-    fn absent(
-        sampler: &Sampler<'_>,
-        t: Step,
-        edges: &[Edge],
-        links: &[Edge],
-        each: usize,
-        share: f64,
-    ) -> Vec<Vertex> {
+    /// Absent targets for links, given after all edges of their step.
+    fn absent(sampler: &Sampler<'_>, t: Step, step: [&[Edge]; 2], each: usize, share: f64) -> Vec<Vertex> {
         let mut out = vec![7; 3];
-        sampler.absent_targets(t, edges, links, each, share, &mut out);
-        out
-    }
-
-    fn by_source(sampler: &Sampler<'_>, t: Step, edges: &[Edge], links: &[Edge], each: usize) -> BySource {
-        let mut out = BySource { sources: vec![7; 3], starts: vec![1], targets: vec![2], absent: vec![3] };
-        sampler.absent_by_source(t, edges, links, each, &mut out);
+        sampler.absent_targets(t, step[0], step[1], each, share, &mut out);
         out
     }
 
@@ -206,11 +163,12 @@ mod tests {
         fn absent_targets_are_what_they_should_be(
             steps in steps(2..6), seed in any::<u64>(), each in 1usize..6, quarters in 0usize..=4,
         ) {
-            let (history, wanted) = (history(&steps), (each as f64 * quarters as f64 / 4.0).round() as usize);
+            let share = quarters as f64 / 4.0;
+            let (history, wanted) = (history(&steps), (each as f64 * share).round() as usize);
             let sampler = sampler(&history, seed);
             for t in 0..steps.len() - 1 {
                 let links = edges(&steps[t + 1]);
-                let out = absent(&sampler, t, &links, &links, each, quarters as f64 / 4.0);
+                let out = absent(&sampler, t, [&links, &links], each, share);
                 prop_assert_eq!(out.len(), links.len() * each);
                 let past: BTreeSet<_> = steps[..=t].iter().flatten().copied().collect();
                 let mut pool: BTreeSet<Vertex> = past.iter().map(|pair| pair.1).collect();
@@ -230,28 +188,9 @@ mod tests {
                         prop_assert!(pool.contains(&target) && (!linked(target) || nothing_free));
                     }
                     // A link has the same row when it is asked about alone.
-                    prop_assert_eq!(absent(&sampler, t, &links, &[*link], each, quarters as f64 / 4.0), row);
+                    prop_assert_eq!(absent(&sampler, t, [&links, &[*link]], each, share), row);
                 }
             }
-        }
-
-        #[test]
-        fn links_by_source_keep_all_links(steps in steps(2..5), seed in any::<u64>(), each in 0usize..5) {
-            let history = history(&steps);
-            let sampler = sampler(&history, seed);
-            let t = steps.len() - 2;
-            let (all, asked) = (edges(&steps[t + 1]), edges(&steps[t + 1]).split_off(steps[t + 1].len() / 3));
-            let out = by_source(&sampler, t, &all, &asked, each);
-            prop_assert!(out.sources.is_sorted_by(|a, b| a < b));
-            prop_assert_eq!(out.absent.len(), out.sources.len() * each);
-            let mut links = Vec::new();
-            for (source, range) in out.sources.iter().zip(out.starts.windows(2)) {
-                let targets = &out.targets[range[0]..range[1]];
-                prop_assert!(targets.is_sorted_by(|a, b| a < b) && !targets.is_empty());
-                links.extend(targets.iter().map(|&target| Edge::new(*source, target)));
-            }
-            links.sort_unstable();
-            prop_assert_eq!(links, asked);
         }
 
         #[test]
@@ -262,7 +201,7 @@ mod tests {
             let of = |later: &[BTreeSet<(Vertex, Vertex)>]| {
                 let history = history(&[&past[..], later].concat());
                 let sampler = sampler(&history, 3);
-                (absent(&sampler, t, &links, &links, 4, 0.5), by_source(&sampler, t, &links, &links, 3))
+                absent(&sampler, t, [&links, &links], 4, 0.5)
             };
             prop_assert_eq!(of(&one), of(&other));
         }
@@ -287,7 +226,7 @@ mod tests {
     #[test]
     fn random_targets_are_uniform_and_differ_by_seed_step_and_link() {
         let (history, links) = circle();
-        let out = absent(&sampler(&history, 1), 0, &links, &links, 6000, 0.0);
+        let out = absent(&sampler(&history, 1), 0, [&links, &links], 6000, 0.0);
         for (source, row) in out.chunks(6000).enumerate() {
             let mut counts = [0; VERTICES];
             row.iter().for_each(|&target| counts[target as usize] += 1);
@@ -295,8 +234,8 @@ mod tests {
             assert!(counts.iter().filter(|&&count| (1050..1350).contains(&count)).count() == VERTICES - 1);
         }
         assert_ne!(out[..100], out[6000..6100]);
-        assert_ne!(out, absent(&sampler(&history, 2), 0, &links, &links, 6000, 0.0));
-        assert_ne!(out, absent(&sampler(&history, 1), 1, &links, &links, 6000, 0.0));
+        assert_ne!(out, absent(&sampler(&history, 2), 0, [&links, &links], 6000, 0.0));
+        assert_ne!(out, absent(&sampler(&history, 1), 1, [&links, &links], 6000, 0.0));
         let choose = |seed, purpose, t| sampler(&history, seed).choose(&links, 3, purpose, t);
         let others: BTreeSet<_> = (0..20).map(|seed| choose(seed, Purpose::Train, 0)).collect();
         assert!(others.len() > 5);
@@ -307,8 +246,7 @@ mod tests {
     fn samples_do_not_depend_on_threads() {
         let (history, links) = circle();
         let sampler = sampler(&history, 4);
-        let of =
-            || (absent(&sampler, 0, &links, &links, 50, 0.3), by_source(&sampler, 0, &links, &links, 50));
+        let of = || absent(&sampler, 0, [&links, &links], 50, 0.3);
         let on = |threads| rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(of);
         assert!(on(1) == on(2) && on(1) == on(5));
     }
