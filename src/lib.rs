@@ -1,7 +1,7 @@
 //! Kymo trains neural networks on graphs that change over time.
 //!
-//! This crate is the front page: it gives the data layer under one name and holds the command. The flow is
-//! `ingest -> store -> plan -> run -> report`; so far the first two are here.
+//! This crate is the front page: it gives all layers under one name and holds the command. The flow is
+//! `ingest -> store -> plan -> run -> report`.
 //!
 //! ```
 //! use kymo::graph::{Progress, generate};
@@ -22,5 +22,6 @@ pub mod cli;
 
 pub use kymo_graph as graph;
 pub use kymo_model as model;
+pub use kymo_run as run;
 pub use kymo_tensor as tensor;
 pub use kymo_trace as trace;

@@ -3,8 +3,9 @@
 use std::io::Write;
 
 use clap::{Args, ValueEnum};
-use kymo_graph::{Result, generate, load};
-use kymo_model::zoo;
+use kymo_graph::{generate, load};
+use kymo_model::{metric, zoo};
+use kymo_run::{Settings, layers, task};
 use serde::Serialize;
 
 /// List what Kymo can read, generate and train
@@ -25,6 +26,12 @@ enum What {
     Generators,
     /// Models, with their parts and papers
     Models,
+    /// What can be predicted
+    Tasks,
+    /// How predictions are judged
+    Metrics,
+    /// Every setting of kymo train, with its default
+    Settings,
 }
 
 #[derive(Serialize)]
@@ -55,7 +62,7 @@ impl Entry {
 }
 
 /// Prints the list.
-pub fn run(args: &List, out: &mut dyn Write) -> Result<()> {
+pub fn run(args: &List, out: &mut dyn Write) -> kymo_run::Result<()> {
     let entries: Vec<Entry> = match args.what {
         What::Formats => load::ALL
             .iter()
@@ -77,9 +84,15 @@ pub fn run(args: &List, out: &mut dyn Write) -> Result<()> {
                 Entry { model, ..Entry::new(recipe.name, recipe.about) }
             })
             .collect(),
+        What::Tasks => task::ALL.iter().map(|task| Entry::new(task.name(), task.about())).collect(),
+        What::Metrics => metric::ALL.iter().map(|metric| Entry::new(metric.name(), metric.about())).collect(),
+        What::Settings => Vec::new(),
     };
+    if matches!(args.what, What::Settings) {
+        return list_settings(args.json, out);
+    }
     if args.json {
-        return super::print_json(out, &entries);
+        return Ok(super::print_json(out, &entries)?);
     }
     let width = entries.iter().map(|entry| entry.name.len()).max().unwrap_or(0);
     for Entry { name, about, model, .. } in entries {
@@ -90,4 +103,13 @@ pub fn run(args: &List, out: &mut dyn Write) -> Result<()> {
         writeln!(out, "{name:width$}  {about}{}", parts.unwrap_or_default()).map_err(super::cannot_print)?;
     }
     Ok(())
+}
+
+/// The settings as the file that `--config` takes.
+fn list_settings(json: bool, out: &mut dyn Write) -> kymo_run::Result<()> {
+    if json {
+        return Ok(super::print_json(out, &Settings::default())?);
+    }
+    let text = layers::to_toml(&Settings::default())?;
+    Ok(write!(out, "{text}").map_err(super::cannot_print)?)
 }

@@ -1,26 +1,33 @@
 //! The command line: one file a verb.
 
+pub mod evaluate;
 pub mod generate;
 pub mod ingest;
 pub mod inspect;
 pub mod list;
 pub mod numbers;
 pub mod plot;
+pub mod predict;
+mod show;
+pub mod train;
 mod watch;
 
 use std::io::Write;
 use std::path::Path;
 
 use clap::{Parser, Subcommand};
-use kymo_graph::{Error, Result};
+use kymo_graph::Error as GraphError;
+use kymo_run::{Error, Result};
 
 /// Neural networks on graphs that change over time.
 ///
-/// Kymo turns event files into snapshots (`ingest`), makes synthetic dynamic graphs (`generate`) and shows what is in a
-/// store of snapshots (`inspect`).
+/// Kymo turns event files into snapshots (`ingest`), makes synthetic dynamic graphs (`generate`), shows what is in a store of
+/// snapshots (`inspect`), trains models on it (`train`), and tells how good they are (`evaluate`) and what they say (`predict`).
 #[derive(Parser, Debug)]
 #[command(name = "kymo", version, max_term_width = 100, disable_help_subcommand = true)]
-#[command(after_help = "Begin with:\n  kymo generate arxiv-like --scale 0.05 -o demo\n  kymo inspect demo")]
+#[command(
+    after_help = "Begin with:\n  kymo train\n  kymo ingest events.csv -o mine\n  kymo train mine --task link-prediction"
+)]
 pub struct Command {
     #[command(subcommand)]
     verb: Verb,
@@ -31,6 +38,9 @@ pub struct Command {
 
 #[derive(Subcommand, Debug)]
 enum Verb {
+    Train(Box<train::Train>),
+    Evaluate(evaluate::Evaluate),
+    Predict(predict::Predict),
     Ingest(Box<ingest::Ingest>),
     Inspect(inspect::Inspect),
     Generate(generate::Generate),
@@ -40,25 +50,32 @@ enum Verb {
 impl Command {
     /// Does what was asked.
     pub fn run(&self) -> Result<()> {
-        let Some(threads) = self.threads else { return self.run_verb() };
-        if threads == 0 {
+        if self.threads == Some(0) {
             return Err(Error::settings("--threads", "found 0, expected at least 1"));
         }
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+        // Everything runs on a thread of the pool: a call from outside would wake it anew for every operation.
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(self.threads.unwrap_or(0)).build();
         pool.map_err(|error| Error::settings("--threads", error.to_string()))?.install(|| self.run_verb())
     }
 
     fn run_verb(&self) -> Result<()> {
         let out = &mut std::io::stdout();
         let done = match &self.verb {
-            Verb::Ingest(args) => ingest::run(args, out),
-            Verb::Inspect(args) => inspect::run(args, out),
-            Verb::Generate(args) => generate::run(args, out),
+            Verb::Train(args) => train::run(args, out),
+            Verb::Evaluate(args) => evaluate::run(args, out),
+            Verb::Predict(args) => predict::run(args, out),
+            Verb::Ingest(args) => ingest::run(args, out).map_err(Error::from),
+            Verb::Inspect(args) => inspect::run(args, out).map_err(Error::from),
+            Verb::Generate(args) => generate::run(args, out).map_err(Error::from),
             Verb::List(args) => list::run(args, out),
         };
-        match done.and_then(|()| out.flush().map_err(cannot_print)) {
+        match done.and_then(|()| out.flush().map_err(|error| cannot_print(error).into())) {
             // Whoever read our output has seen enough, as `head` does: that is no failure.
-            Err(Error::Resource { source, .. }) if source.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+            Err(Error::Graph(GraphError::Resource { source, .. }))
+                if source.kind() == std::io::ErrorKind::BrokenPipe =>
+            {
+                Ok(())
+            }
             done => done,
         }
     }
@@ -67,19 +84,20 @@ impl Command {
 /// 130 after an interruption, as shells expect; 2 for everything the user can mend.
 pub fn exit_code(error: &Error) -> u8 {
     match error {
-        Error::Interrupted => 130,
-        Error::Input { .. } | Error::Settings { .. } | Error::Resource { .. } => 2,
+        Error::Stopped(_) | Error::Graph(GraphError::Interrupted) => 130,
+        _ => 2,
     }
 }
 
 /// Standard output could not be written to.
-fn cannot_print(error: std::io::Error) -> Error {
-    Error::resource("cannot write", Path::new("standard output"))(error)
+fn cannot_print(error: std::io::Error) -> GraphError {
+    GraphError::resource("cannot write", Path::new("standard output"))(error)
 }
 
 /// Prints a value as JSON.
-fn print_json(out: &mut dyn Write, value: &impl serde::Serialize) -> Result<()> {
-    let text = serde_json::to_string_pretty(value)
-        .map_err(|error| Error::settings("--json", format!("cannot write the result as JSON: {error}")))?;
+fn print_json(out: &mut dyn Write, value: &impl serde::Serialize) -> Result<(), GraphError> {
+    let text = serde_json::to_string_pretty(value).map_err(|error| {
+        GraphError::settings("--json", format!("cannot write the result as JSON: {error}"))
+    })?;
     writeln!(out, "{text}").map_err(cannot_print)
 }

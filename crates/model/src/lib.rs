@@ -8,6 +8,7 @@
 pub mod frame;
 pub mod graph;
 pub mod memory;
+pub mod metric;
 pub mod params;
 pub mod structure;
 pub mod time;

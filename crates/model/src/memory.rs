@@ -40,7 +40,7 @@ pub struct Passed {
 }
 
 /// What was handed over: nothing at the beginning, otherwise one matrix for each that is kept.
-pub(crate) fn handed<'v>(before: &'v [Var], kept: usize) -> Result<Option<&'v [Var]>> {
+pub(crate) fn handed(before: &[Var], kept: usize) -> Result<Option<&[Var]>> {
     match before.len() {
         0 => Ok(None),
         length if length == kept => Ok(Some(before)),

@@ -311,7 +311,7 @@ fn pieces_handed_over_are_the_whole() {
             params.values.iter_mut().flatten().enumerate().for_each(|(i, v)| *v += 0.01 * (i % 7) as f32);
             let run = |pieces: &[usize]| -> Vec<Vec<f32>> {
                 let (mut outputs, mut at) = (Vec::new(), 0);
-                let mut kept: Option<(Vec<Vec<f32>>, Vec<Vec<f32>>)> = None;
+                let mut kept: Option<[Vec<Vec<f32>>; 2]> = None;
                 for &length in pieces {
                     let arena = Arena::new();
                     let mut tape = Tape::new(&arena);
@@ -324,7 +324,7 @@ fn pieces_handed_over_are_the_whole() {
                         window.push(Frame::new(&graphs[t], features));
                     }
                     let (mut exchange, mut rows) = (Vec::new(), Vec::new());
-                    if let Some((first, second)) = &kept {
+                    if let Some([first, second]) = &kept {
                         for (extent, values) in memory.exchange.iter().zip(first) {
                             exchange.push(tape.copied(extent.shape(vertices), values).unwrap());
                         }
@@ -341,7 +341,7 @@ fn pieces_handed_over_are_the_whole() {
                     assert_eq!(sizes(&exchanged.after), expected.collect::<Vec<_>>());
                     let expected = memory.rows.iter().map(|&columns| Shape::new(vertices, columns));
                     assert_eq!(sizes(&passed.after), expected.collect::<Vec<_>>());
-                    kept = Some((values(&exchanged.after), values(&passed.after)));
+                    kept = Some([values(&exchanged.after), values(&passed.after)]);
                     at += length;
                 }
                 outputs

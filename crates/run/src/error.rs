@@ -14,6 +14,9 @@ pub enum Error {
     /// The model or its settings.
     #[error(transparent)]
     Model(#[from] kymo_tensor::Error),
+    /// A file that the run leaves behind.
+    #[error(transparent)]
+    Trace(#[from] kymo_trace::Error),
     /// The request is wrong: whoever typed it must ask for something else.
     #[error("{setting}: {problem}")]
     Settings {
@@ -40,6 +43,9 @@ pub enum Error {
         /// What the operating system answered.
         source: std::io::Error,
     },
+    /// The user asked to stop; the run can go on.
+    #[error("stopped; go on with: kymo train -o {path} --resume", path = .0.display())]
+    Stopped(PathBuf),
     /// Training went where no number is.
     #[error("{0}")]
     Diverged(String),

@@ -17,7 +17,7 @@ pub struct Inputs {
     constant: Constant,
     lags: usize,
     /// Sparse features of the store, which are multiplied by a learnt matrix: as dense rows they would not fit.
-    sparse: Option<(Arc<Pattern>, Arc<Vec<f32>>)>,
+    sparse: Option<SparseRows>,
     /// Columns learnt for each vertex.
     table: usize,
     /// Columns that sparse features are projected to.
@@ -26,6 +26,9 @@ pub struct Inputs {
     /// Of each constant column, what is subtracted and what it is then multiplied by.
     scales: Vec<(f32, f32)>,
 }
+
+/// Where the non-zeros of sparse features are, and what they are.
+type SparseRows = (Arc<Pattern>, Arc<Vec<f32>>);
 
 /// Columns that are not learnt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,11 +119,8 @@ impl Inputs {
         let mut rows = vec![0.0; self.vertices * width];
         // The current step first, then those before it; what lies before the first step is the mean.
         for lag in 0..self.lags.min(t + 1) {
-            let raw = if lag == 0 {
-                self.raw(store, t, Some(snapshot))?
-            } else {
-                self.raw(store, t - lag, None)?
-            };
+            let raw =
+                if lag == 0 { self.raw(store, t, Some(snapshot))? } else { self.raw(store, t - lag, None)? };
             for (row, raw) in rows.chunks_exact_mut(width.max(1)).zip(raw.chunks_exact(columns.max(1))) {
                 let place = &mut row[lag * columns..(lag + 1) * columns];
                 match self.scales.is_empty() {
@@ -219,7 +219,7 @@ fn log_of_one_plus(degree: u32) -> f32 {
     (degree as f32).ln_1p()
 }
 
-fn sparse_rows(store: &Store) -> Result<Option<(Arc<Pattern>, Arc<Vec<f32>>)>> {
+fn sparse_rows(store: &Store) -> Result<Option<SparseRows>> {
     let Some(sparse) = store.fixed()?.sparse else { return Ok(None) };
     let pattern = Pattern::new(sparse.width, sparse.starts, sparse.columns)?;
     Ok(Some((Arc::new(pattern), Arc::new(sparse.values))))

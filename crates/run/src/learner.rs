@@ -13,10 +13,13 @@ use crate::error::{Error, Result};
 use crate::frames::{Frames, Loaded, memory};
 use crate::inputs::Inputs;
 use crate::pass::{Matrices, Pass};
-use crate::random::bits;
+use crate::random::Random;
 use crate::settings::{Mode, Settings};
 use crate::split::{Part, Split};
 use crate::task::{self, Goal};
+
+/// The stream of random numbers that drops.
+const DROPOUT: u64 = 0xD40F;
 
 /// What a model left behind after a window.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -73,7 +76,8 @@ impl Learner {
         let model = recipe.build(&settings.config(inputs.width(), window))?;
         let memory = model.memory();
         if settings.train.mode == Mode::Truncated && memory.is_none() {
-            let problem = format!("{} sees a window at a time and hands nothing over; choose windows", recipe.name);
+            let problem =
+                format!("{} sees a window at a time and hands nothing over; choose windows", recipe.name);
             return Err(Error::settings("train.mode", problem));
         }
         let slots = [model.slots(), inputs.slots(), goal.slots(model.width())].concat();
@@ -137,7 +141,8 @@ impl Learner {
         let hand_over = self.settings.train.mode == Mode::Truncated;
         let carried = self.carried.take();
         let look = Look { before: carried.as_ref(), hand_over };
-        let dropout = (self.settings.model.dropout as f32, bits(self.settings.train.seed, &[0xD40F, salt]));
+        let random = Random::new(self.settings.train.seed).stream(DROPOUT);
+        let dropout = (self.settings.model.dropout as f32, random.word(salt));
         let (done, after) = self.pass(&loaded, look, true, |goal, mut pass| {
             pass.dropout = dropout;
             let Some(loss) = goal.loss(&mut pass, at, salt)? else {

@@ -32,7 +32,8 @@ impl<'a> Pass<'_, 'a> {
     where
         F: Fn(&mut Tape<'_>, Range<usize>, &[Var], &[Var]) -> kymo_tensor::Result<Var> + Send + Sync + 'a,
     {
-        let extra = names.iter().map(|name| self.params.get(name)).collect::<kymo_tensor::Result<Vec<_>>>()?;
+        let extra =
+            names.iter().map(|name| self.params.get(name)).collect::<kymo_tensor::Result<Vec<_>>>()?;
         let (after, (rate, seed)) = (self.after, self.dropout);
         let body = move |tape: &mut Tape<'_>, rows: Range<usize>, passed: &Passed, extra: &[Var]| {
             if let Some(after) = after {
@@ -47,6 +48,21 @@ impl<'a> Pass<'_, 'a> {
             loss(tape, rows, &steps, extra)
         };
         loss_by_rows(self.tape, self.model, self.params, self.exchanged, &extra, body)
+    }
+
+    /// The embeddings of all vertices at every step of the window: for losses that are no sums over vertices.
+    pub fn all_rows(&mut self) -> kymo_tensor::Result<Vec<Var>> {
+        let Exchanged { steps, before } = self.exchanged;
+        let passed = self.model.rows(self.tape, self.params, steps, before)?;
+        if let (Some(after), Some(&last)) = (self.after, passed.steps.last()) {
+            keep(self.tape, &(0..self.tape.shape(last).rows), &passed.after, after);
+        }
+        let (rate, seed) = self.dropout;
+        let mut steps = passed.steps;
+        for (number, step) in steps.iter_mut().enumerate() {
+            *step = self.tape.dropout(*step, rate, seed.wrapping_add(number as u64), 0)?;
+        }
+        Ok(steps)
     }
 
     /// What `head` makes of the embeddings at the last step: `width` numbers for each of the `vertices`.

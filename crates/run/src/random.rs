@@ -1,33 +1,66 @@
-//! Random numbers by counter: each follows from a seed and from what it is for, whatever was drawn before it.
+//! Random numbers by counter: SplitMix64 (Steele, Lea and Flood, OOPSLA 2014) of a seed, a chain of streams and a position.
 //!
-//! So there is no state to save: a run that is resumed draws what it would have drawn.
+//! Nothing is drawn in sequence, so threads may draw in any order, and a caller may ask for some of the numbers only. There
+//! is no state to save either: a run that is resumed draws what it would have drawn.
 
-/// SplitMix64's mixing of 64 bits.
-fn mix(mut z: u64) -> u64 {
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
-}
+/// An endless sequence of numbers that can be read at any position.
+#[derive(Clone, Copy, Debug)]
+pub struct Random(u64);
 
-/// 64 bits that follow from a seed and from what they are for.
-pub fn bits(seed: u64, purpose: &[u64]) -> u64 {
-    let step = 0x9E37_79B9_7F4A_7C15u64;
-    purpose.iter().fold(mix(seed.wrapping_add(step)), |state, &part| {
-        mix(state.wrapping_mul(step) ^ mix(part.wrapping_add(step)))
-    })
-}
+impl Random {
+    /// The sequence of a seed.
+    pub fn new(seed: u64) -> Random {
+        Random(mix(seed))
+    }
 
-/// A number from 0 to 1.
-pub fn uniform(seed: u64, purpose: &[u64]) -> f64 {
-    (bits(seed, purpose) >> 11) as f64 / (1u64 << 53) as f64
+    /// The sequence numbered `index` of those that branch off this one.
+    pub fn stream(self, index: u64) -> Random {
+        Random(self.word(index))
+    }
+
+    /// 64 uniform bits. Two positions of one sequence never hold the same word, because the hash is a bijection: words are
+    /// priorities without ties.
+    #[inline]
+    pub fn word(self, position: u64) -> u64 {
+        mix(self.0.wrapping_add(position.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15)))
+    }
+
+    /// A number in `0..bound`; 0 where the bound is.
+    #[inline]
+    pub fn below(self, bound: usize, position: u64) -> usize {
+        ((u128::from(self.word(position)) * bound as u128) >> 64) as usize
+    }
+
+    /// A number from 0 to 1.
+    pub fn share(self, position: u64) -> f64 {
+        (self.word(position) >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// `count` different numbers of `0..bound`, every set of them equally likely; all of them where there are no more.
+    ///
+    /// Floyd's way: one draw for each, whatever the bound. The scan for repetitions is short, because few are asked for.
+    pub fn distinct(self, count: usize, bound: usize) -> Vec<usize> {
+        let mut chosen = Vec::with_capacity(count.min(bound));
+        for last in bound.saturating_sub(count)..bound {
+            let drawn = self.below(last + 1, last as u64);
+            chosen.push(if chosen.contains(&drawn) { last } else { drawn });
+        }
+        chosen
+    }
 }
 
 /// Puts a list into a random order (Fisher and Yates).
-pub fn shuffle<T>(list: &mut [T], seed: u64, purpose: u64) {
+pub fn shuffle<T>(list: &mut [T], random: Random) {
     for last in (1..list.len()).rev() {
-        let other = (bits(seed, &[purpose, last as u64]) % (last as u64 + 1)) as usize;
-        list.swap(last, other);
+        list.swap(last, random.below(last + 1, last as u64));
     }
+}
+
+#[inline]
+fn mix(mut word: u64) -> u64 {
+    word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ (word >> 31)
 }
 
 #[cfg(test)]
@@ -35,20 +68,44 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_spread_and_follow_from_their_purpose() {
-        let mean = (0..10_000).map(|i| uniform(7, &[3, i])).sum::<f64>() / 10_000.0;
-        assert!((mean - 0.5).abs() < 0.02, "{mean}");
-        assert_eq!(bits(7, &[3, 4]), bits(7, &[3, 4]));
-        assert_ne!(bits(7, &[3, 4]), bits(7, &[4, 3]));
-        assert_ne!(bits(7, &[3, 4]), bits(8, &[3, 4]));
+    fn the_words_are_those_of_the_published_splitmix64() {
+        let words: Vec<u64> = (0..3).map(|position| Random(1234567).word(position)).collect();
+        assert_eq!(words, [6457827717110365317, 3203168211198807973, 9817491932198370423]);
     }
 
     #[test]
-    fn shuffling_keeps_everything() {
+    fn numbers_stay_below_their_bound_and_reach_all_of_it() {
+        let random = Random::new(5);
+        let mut counts = [0; 7];
+        (0..7000).for_each(|position| counts[random.below(7, position)] += 1);
+        assert!(counts.iter().all(|&count| (850..1150).contains(&count)), "{counts:?}");
+        assert_eq!(random.below(0, 3), 0);
+    }
+
+    #[test]
+    fn shares_are_spread_and_shuffling_keeps_everything() {
+        let random = Random::new(7);
+        let mean = (0..10_000).map(|position| random.share(position)).sum::<f64>() / 10_000.0;
+        assert!((mean - 0.5).abs() < 0.02, "{mean}");
         let mut list: Vec<u32> = (0..100).collect();
-        shuffle(&mut list, 1, 2);
+        shuffle(&mut list, random);
         assert_ne!(list, (0..100).collect::<Vec<_>>());
         list.sort_unstable();
         assert_eq!(list, (0..100).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn every_set_is_equally_likely() {
+        let mut counts = std::collections::BTreeMap::new();
+        for stream in 0..10_000 {
+            let mut set = Random::new(9).stream(stream).distinct(2, 5);
+            set.sort_unstable();
+            *counts.entry(set).or_insert(0) += 1;
+        }
+        assert_eq!(counts.len(), 10);
+        assert!(counts.values().all(|count| (850..1150).contains(count)), "{counts:?}");
+        let mut all = Random::new(1).distinct(9, 4);
+        all.sort_unstable();
+        assert_eq!(all, [0, 1, 2, 3]);
     }
 }

@@ -114,8 +114,10 @@ pub struct Link {
     pub positives: usize,
     /// Pairs without a link for every link, in evaluation.
     pub evaluate_negatives: usize,
-    /// Links of a step that are evaluated at most; 0: all. Metrics over all pairs ignore it.
+    /// Links of a step that the test looks at, at most; 0: all. Metrics by source or over all pairs look at all.
     pub evaluate_positives: usize,
+    /// Links of a step that the validation after every epoch looks at, at most; 0: all.
+    pub validate_positives: usize,
     /// Whether the decoder sees the history of a pair beside the two embeddings.
     pub history: bool,
 }
@@ -245,9 +247,10 @@ impl Default for Link {
         Link {
             negatives: 4,
             historical: 0.5,
-            positives: 20_000,
+            positives: 5_000,
             evaluate_negatives: 100,
             evaluate_positives: 10_000,
+            validate_positives: 1_000,
             history: true,
         }
     }
@@ -256,7 +259,7 @@ impl Default for Link {
 impl Default for Model {
     fn default() -> Self {
         Model {
-            name: "t-gcn".into(),
+            name: "graphsage-linear".into(),
             hidden: 32,
             layers: 1,
             heads: 4,

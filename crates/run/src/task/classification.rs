@@ -7,10 +7,10 @@ use kymo_model::Slot;
 use kymo_model::metric::{Evidence, Needs};
 use kymo_tensor::{Shape, Tape, Var};
 
-use super::{Goal, Says, Table, Tallies, Task, truth_steps};
+use super::{Goal, Says, Table, Tallies, Task};
 use crate::error::{Error, Result};
 use crate::pass::Pass;
-use crate::random::uniform;
+use crate::random::Random;
 use crate::settings::{ClassWeights, Settings};
 use crate::split::{Part, Split};
 
@@ -52,7 +52,8 @@ impl Task for Classification {
             let parts = deal_out(&fixed.classes, &fixed.splits, settings);
             (Split::by_vertex(store.steps(), settings)?, 0, Some((fixed.classes, parts)))
         };
-        let mut goal = Classes { store: store.clone(), names, split, horizon, fixed, counts: Vec::new(), weights: None };
+        let mut goal =
+            Classes { store: store.clone(), names, split, horizon, fixed, counts: Vec::new(), weights: None };
         goal.count()?;
         if settings.task.class_weights == ClassWeights::Balanced {
             let all: f32 = goal.counts.iter().sum::<u64>() as f32;
@@ -64,8 +65,12 @@ impl Task for Classification {
     }
 }
 
+/// The stream of random numbers that deals out vertices.
+const VERTICES: u64 = 0x5917;
+
 /// The part of every vertex: as the store says where it does, otherwise by chance.
 fn deal_out(classes: &[i32], splits: &[u8], settings: &Settings) -> Vec<Option<Part>> {
+    let random = Random::new(settings.train.seed).stream(VERTICES);
     let told = splits.iter().any(|&split| split > 0);
     let deal = |(vertex, &class): (usize, &i32)| {
         if class < 0 {
@@ -79,8 +84,7 @@ fn deal_out(classes: &[i32], splits: &[u8], settings: &Settings) -> Vec<Option<P
                 _ => None,
             };
         }
-        let share = uniform(settings.train.seed, &[0x5917, vertex as u64]);
-        Some(match share {
+        Some(match random.share(vertex as u64) {
             share if share < settings.split.train => Part::Train,
             share if share < settings.split.train + settings.split.validation => Part::Validation,
             _ => Part::Test,
@@ -134,7 +138,9 @@ impl Classes {
         for sample in samples {
             for (vertex, class) in self.truth(Part::Train, sample)? {
                 let Some(count) = self.counts.get_mut(class as usize) else {
-                    let problem = format!("vertex {vertex} has the class {class}, which has no name: the store is damaged");
+                    let problem = format!(
+                        "vertex {vertex} has the class {class}, which has no name: the store is damaged"
+                    );
                     return Err(kymo_graph::Error::store(self.store.path(), problem).into());
                 };
                 *count += 1;

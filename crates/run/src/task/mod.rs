@@ -6,10 +6,11 @@ mod regression;
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use kymo_graph::{Step, Store};
-use kymo_model::Slot;
 use kymo_model::metric::{self, Evidence, Metric, Needs, Tally};
+use kymo_model::{Params, Slot};
 use kymo_tensor::Var;
 
 use crate::error::{Error, Result};
@@ -39,7 +40,8 @@ pub trait Task: Sync {
 }
 
 /// Every task there is.
-pub const ALL: &[&dyn Task] = &[&regression::Regression, &classification::Classification, &link::LinkPrediction];
+pub const ALL: &[&dyn Task] =
+    &[&regression::Regression, &classification::Classification, &link::LinkPrediction];
 
 /// The task of this name.
 pub fn find(name: &str) -> Result<&'static dyn Task> {
@@ -77,8 +79,8 @@ pub trait Goal: Send + Sync {
 /// Who predicts.
 #[derive(Clone, Copy)]
 pub enum Says<'a> {
-    /// A model: its outputs, and its parameters by name.
-    Model(&'a [f32], &'a dyn Fn(&str) -> Option<&'a [f32]>),
+    /// A model: its outputs and its parameters.
+    Model(&'a [f32], &'a Params),
     /// A baseline of [`Goal::baselines`].
     Baseline(&'static str),
 }
@@ -94,23 +96,28 @@ pub struct Table {
 }
 
 /// Metrics at work.
-pub struct Tallies(Vec<(&'static dyn Metric, Box<dyn Tally>)>);
+pub struct Tallies {
+    all: Vec<(&'static dyn Metric, Box<dyn Tally>)>,
+    /// Time that the model, not the metrics, has taken to score pairs.
+    pub scoring: Duration,
+}
 
 impl Tallies {
     /// Those that the settings ask for.
     pub fn new(settings: &Settings) -> Result<Tallies> {
         let metrics = metrics_of(settings)?;
-        Ok(Tallies(metrics.into_iter().map(|metric| (metric, metric.tally())).collect()))
+        let all = metrics.into_iter().map(|metric| (metric, metric.tally())).collect();
+        Ok(Tallies { all, scoring: Duration::ZERO })
     }
 
     /// Whether one of them has to be shown this.
     pub fn want(&self, needs: Needs) -> bool {
-        self.0.iter().any(|(metric, _)| metric.needs() == needs)
+        self.all.iter().any(|(metric, _)| metric.needs() == needs)
     }
 
     /// Shows them a step.
     pub fn add(&mut self, needs: Needs, evidence: &Evidence<'_>) {
-        self.0
+        self.all
             .iter_mut()
             .filter(|(metric, _)| metric.needs() == needs)
             .for_each(|(_, tally)| tally.add(evidence));
@@ -118,7 +125,7 @@ impl Tallies {
 
     /// What they have come to; those that saw nothing are left out.
     pub fn values(&self) -> Vec<(&'static str, f64)> {
-        self.0.iter().filter_map(|(metric, tally)| Some((metric.name(), tally.value()?))).collect()
+        self.all.iter().filter_map(|(metric, tally)| Some((metric.name(), tally.value()?))).collect()
     }
 }
 
@@ -149,7 +156,7 @@ pub fn metrics_of(settings: &Settings) -> Result<Vec<&'static dyn Metric>> {
     asked.iter().map(one).collect()
 }
 
-/// The samples whose truth a step can be, without looking at steps before `first`.
+/// The steps at which the truth of samples lies.
 fn truth_steps(samples: Range<Step>, horizon: usize) -> Range<Step> {
     samples.start + horizon..samples.end + horizon
 }

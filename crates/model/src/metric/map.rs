@@ -1,0 +1,128 @@
+//! Average precision over all pairs of vertices (Pareja et al., "EvolveGCN", AAAI 2020), by the authors' code.
+
+use rayon::prelude::*;
+
+use super::mean::Mean;
+use super::ranking::{Thresholds, average_precision, sources, sum};
+use super::{Evidence, Metric, Needs, Tally};
+
+/// Average precision of the links of a step among all pairs of vertices, averaged over the steps.
+///
+/// All pairs of a step, a vertex with itself included, are ranked in one list: it is no mean over vertices, as the name
+/// might suggest.
+pub struct Map;
+
+impl Metric for Map {
+    fn name(&self) -> &'static str {
+        "map"
+    }
+
+    fn about(&self) -> &'static str {
+        "average precision of links against all pairs of vertices of a step; mean over steps with links"
+    }
+
+    fn needs(&self) -> Needs {
+        Needs::AllPairs
+    }
+
+    fn higher_is_better(&self) -> bool {
+        true
+    }
+
+    fn tally(&self) -> Box<dyn Tally> {
+        Box::new(Mean::new(judge))
+    }
+}
+
+/// Rows counted by one thread before its counts are added to those of others.
+const ROWS: usize = 64;
+
+fn judge(step: &Evidence<'_>) -> Option<(f64, f64)> {
+    let Evidence::AllPairs { vertices, starts, targets, scores } = *step else { return None };
+    let with_links = sources(starts, targets);
+    if with_links.is_empty() {
+        return None;
+    }
+    let of_links = |row: &mut Vec<f32>, (source, targets): &(u32, &[u32])| -> Vec<f32> {
+        scores(*source, row);
+        targets.iter().map(|&target| row[target as usize]).collect()
+    };
+    let present: Vec<Vec<f32>> = with_links.par_iter().map_init(|| vec![0.0; vertices], of_links).collect();
+    let present = present.concat();
+    let thresholds = Thresholds::new(&present);
+    // The scores of all pairs would not fit into memory: they are counted row by row as they are made.
+    let empty = || (vec![0.0; vertices], vec![0; thresholds.places()]);
+    let count = |(mut row, mut counts): (Vec<f32>, Vec<u64>), source: u32| {
+        scores(source, &mut row);
+        thresholds.add(&mut counts, &row);
+        (row, counts)
+    };
+    let rows = (0..vertices as u32).into_par_iter().with_min_len(ROWS).fold(empty, count);
+    let all = rows.map(|(_, counts)| counts).reduce(|| vec![0; thresholds.places()], sum);
+    Some((average_precision(&thresholds.count(&present), &all), 1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::metric::average_precision::plain;
+    use crate::metric::ranking::any_score;
+    use crate::metric::value;
+
+    const STARTS: [usize; 5] = [0, 2, 3, 3, 5];
+    const TARGETS: [u32; 5] = [1, 3, 0, 1, 2];
+
+    fn score(source: u32, row: &mut [f32]) {
+        let scores = [[0.1, 0.7, 0.4, 0.4], [0.9, 0.2, 0.7, 0.0], [0.3, 0.3, 0.3, 0.3], [0.5, 0.4, 0.8, 0.6]];
+        row.copy_from_slice(&scores[source as usize]);
+    }
+
+    /// The number is that of scikit-learn's `average_precision_score` over all sixteen pairs.
+    #[test]
+    fn all_pairs_of_a_step_are_ranked_in_one_list() {
+        let step = Evidence::AllPairs { vertices: 4, starts: &STARTS, targets: &TARGETS, scores: &score };
+        assert!((value(&Map, &[step]).unwrap() - 0.7722222222222221).abs() < 1e-15);
+        // One link, shown first: the mean with the step before, whatever the number of links.
+        let sure = Evidence::AllPairs { vertices: 4, starts: &[0, 0, 1], targets: &[0], scores: &score };
+        assert!((value(&Map, &[step, sure]).unwrap() - (1.0 + 0.7722222222222221) / 2.0).abs() < 1e-15);
+    }
+
+    #[test]
+    fn it_does_not_depend_on_threads() {
+        let vertices = 300;
+        let scores = |source: u32, row: &mut [f32]| {
+            for (target, score) in row.iter_mut().enumerate() {
+                *score = ((source * 7919 + target as u32).wrapping_mul(2654435761) >> 18) as f32;
+            }
+        };
+        let starts: Vec<usize> = (0..=vertices).map(|vertex| 3 * vertex).collect();
+        let targets: Vec<u32> = (0..vertices).flat_map(|_| [5, 77, 290]).collect();
+        let step = Evidence::AllPairs { vertices, starts: &starts, targets: &targets, scores: &scores };
+        let on = |threads| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| value(&Map, &[step])).unwrap().to_bits()
+        };
+        assert!(on(1) == on(2) && on(1) == on(5));
+    }
+
+    proptest! {
+        #[test]
+        fn it_is_that_of_the_definition(
+            scores in prop::collection::vec(any_score(), 49),
+            links in prop::collection::btree_set((0u32..7, 0u32..7), 1..20),
+        ) {
+            let starts: Vec<usize> =
+                (0..=7).map(|vertex| links.iter().filter(|(source, _)| *source < vertex).count()).collect();
+            let targets: Vec<u32> = links.iter().map(|&(_, target)| target).collect();
+            let row = |source: u32, row: &mut [f32]| row.copy_from_slice(&scores[source as usize * 7..][..7]);
+            let step = Evidence::AllPairs { vertices: 7, starts: &starts, targets: &targets, scores: &row };
+            let ranked: Vec<_> = (0..49u32)
+                .map(|pair| (scores[pair as usize], links.contains(&(pair / 7, pair % 7))))
+                .collect();
+            let (fast, slow) = (value(&Map, &[step]).unwrap(), plain(&ranked));
+            prop_assert!((fast - slow).abs() < 1e-12, "{} {}", fast, slow);
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! What link prediction needs besides a model: what was known when, pairs that are no links, and a baseline that remembers.
+//!
+//! The question at step `t` is which edges step `t + 1` has. Everything here answers as of `t` and never looks further; the
+//! only thing that may be known of `t + 1` is which pairs are its edges, so that none of them is taken for an absent one.
+
+pub mod by_source;
+pub mod decoder;
+pub mod edgebank;
+pub mod history;
+pub mod sample;
+
+pub use by_source::BySource;
+pub use edgebank::EdgeBank;
+pub use history::{Facts, History};
+pub use sample::{Purpose, Sampler};
+
+#[cfg(test)]
+mod fixture {
+    //! Small stores for the tests of this folder, and random steps to fill them with.
+
+    use std::collections::BTreeSet;
+
+    use kymo_graph::snapshot::{Edge, Snapshot, Vertex};
+    use kymo_graph::store::{Plan, Writer};
+    use kymo_graph::{Ids, StepData, StepEdges, Store};
+    use proptest::prelude::*;
+
+    use super::History;
+
+    /// Vertices of every store here: few, so that pairs come back.
+    pub(super) const VERTICES: usize = 6;
+
+    /// The pairs of each step, source first.
+    pub(super) type Steps = Vec<BTreeSet<(Vertex, Vertex)>>;
+
+    /// This many steps with random pairs.
+    pub(super) fn steps(count: std::ops::Range<usize>) -> impl Strategy<Value = Steps> {
+        let pair = (0..VERTICES as Vertex, 0..VERTICES as Vertex);
+        prop::collection::vec(prop::collection::btree_set(pair, 0..14), count)
+    }
+
+    /// The edges of a step, in order.
+    pub(super) fn edges(step: &BTreeSet<(Vertex, Vertex)>) -> Vec<Edge> {
+        let mut edges: Vec<Edge> = step.iter().map(|&(source, target)| Edge::new(source, target)).collect();
+        edges.sort_unstable();
+        edges
+    }
+
+    /// The history of a store with these steps.
+    pub(super) fn history(steps: &Steps) -> History {
+        let folder = tempfile::tempdir().unwrap();
+        let mut writer = Writer::create(&folder.path().join("store"), false).unwrap();
+        writer.plan(Plan { directed: true, ..Plan::default() });
+        writer.add_vertices(&Ids::Number((0..VERTICES as u64).collect())).unwrap();
+        for step in steps {
+            let edges = StepEdges::All(Snapshot::from_edges(edges(step)));
+            writer.push(StepData { edges, ..StepData::default() }).unwrap();
+        }
+        let store: Store = writer.finish().unwrap();
+        History::new(&store).unwrap()
+    }
+}

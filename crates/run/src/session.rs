@@ -1,0 +1,157 @@
+//! A run from its folder: begun, resumed, or looked at.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use kymo_graph::{Progress, Store};
+use kymo_model::zoo;
+
+use crate::builtin;
+use crate::error::{Error, Result};
+use crate::folder::{self, Folder};
+use crate::layers;
+use crate::learner::Learner;
+use crate::saved::{Best, Position, Saved, save};
+use crate::settings::Settings;
+use crate::task;
+use crate::train::{self, Ending, Watch};
+
+/// A run that can be trained.
+pub struct Session {
+    /// What learns.
+    pub learner: Learner,
+    position: Position,
+    best: Best,
+    folder: Folder,
+}
+
+impl Session {
+    /// Begins a run in a new folder; nothing is left there if the settings do not go with the data.
+    pub fn begin(settings: Settings, path: &Path, progress: &Progress) -> Result<Session> {
+        Folder::check_new(path)?;
+        let learner = open(settings, path, progress)?;
+        let folder = Folder::create(path, &learner.settings)?;
+        let session = Session { learner, position: Position::default(), best: None, folder };
+        // From here on there is something to go on from.
+        save(&session.learner, &session.position, &session.best, &folder::checkpoint(path))?;
+        Ok(session)
+    }
+
+    /// Goes on with the run in a folder, with the settings it was begun with. `changes` may ask for more epochs, more
+    /// patience or other limits of the machine; whatever would change what was computed so far is refused.
+    pub fn resume(path: &Path, changes: &[(String, String, String)], progress: &Progress) -> Result<Session> {
+        let checkpoint = folder::checkpoint(path);
+        let saved = Saved::read(&checkpoint)?;
+        let settings = changed(&saved.settings, changes, path)?;
+        let mut learner = open(settings, path, progress)?;
+        let best = saved.restore(&mut learner, &checkpoint)?;
+        let mut position = saved.position.clone();
+        // With more patience or more epochs it may go on.
+        let patience = learner.settings.train.patience;
+        position.finished = patience > 0 && position.epoch - position.best_epoch >= patience;
+        let folder = Folder::reopen(path, position.lines)?;
+        Ok(Session { learner, position, best, folder })
+    }
+
+    /// Whether there is a run to go on with in a folder.
+    pub fn exists(path: &Path) -> bool {
+        folder::checkpoint(path).exists()
+    }
+
+    /// How far it has come.
+    pub fn position(&self) -> &Position {
+        &self.position
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Trains to the end, or until asked to stop.
+    pub fn train(mut self, watch: &mut dyn Watch) -> Result<Ending> {
+        train::train(&mut self.learner, self.position, self.best, &mut self.folder, watch)
+    }
+}
+
+/// The learner of the run in a folder, with the parameters of its best epoch.
+pub fn look(path: &Path, metrics: &[String], progress: &Progress) -> Result<Learner> {
+    let checkpoint = folder::checkpoint(path);
+    if !checkpoint.exists() {
+        let problem = format!("{} has no run; kymo train -o {0} makes one", path.display());
+        return Err(Error::settings("RUN", problem));
+    }
+    let saved = Saved::read(&checkpoint)?;
+    let mut settings = saved.settings.clone();
+    if !metrics.is_empty() {
+        settings.task.metrics = metrics.to_vec();
+    }
+    let mut learner = open(settings, path, progress)?;
+    if let Some(best) = saved.restore(&mut learner, &checkpoint)? {
+        learner.params.values = best;
+    }
+    Ok(learner)
+}
+
+/// Opens the data and puts everything together.
+fn open(settings: Settings, path: &Path, progress: &Progress) -> Result<Learner> {
+    // What can be refused without looking at the data is refused before any is made.
+    settings.check()?;
+    zoo::find(&settings.model.name)?;
+    task::metrics_of(&settings)?;
+    let store = match settings.data.store.as_str() {
+        "" => builtin::make(&folder::data(path), progress)?,
+        store => Store::open(Path::new(store))?,
+    };
+    Learner::open(settings, Arc::new(store))
+}
+
+/// Settings that may differ when a run goes on: they say how long and with what, not what is computed.
+const MAY_CHANGE: [&str; 5] =
+    ["train.epochs", "train.patience", "run.memory", "run.checkpoint_epochs", "run.checkpoint_windows"];
+
+fn changed(saved: &Settings, changes: &[(String, String, String)], path: &Path) -> Result<Settings> {
+    let mut settings = saved.clone();
+    if changes.is_empty() {
+        return Ok(settings);
+    }
+    // What was typed, over the defaults, says which of the saved settings it speaks of.
+    let asked: Settings = layers::resolve(None, changes)?;
+    let asked = Settings { data: absolute(asked.data)?, ..asked };
+    let spoken = |key: &str| changes.iter().any(|(asked, _, _)| asked == key);
+    for difference in layers::differences(saved, &asked) {
+        let key = difference.split(':').next().unwrap_or_default();
+        if spoken(key) && !MAY_CHANGE.contains(&key) {
+            let problem = format!(
+                "the run in {} was begun with another value ({difference}); begin a new one with -o, or leave it out",
+                path.display()
+            );
+            return Err(Error::settings(key, problem));
+        }
+    }
+    for (key, _, _) in changes {
+        match key.as_str() {
+            "train.epochs" => settings.train.epochs = asked.train.epochs,
+            "train.patience" => settings.train.patience = asked.train.patience,
+            "run.memory" => settings.run.memory.clone_from(&asked.run.memory),
+            "run.checkpoint_epochs" => settings.run.checkpoint_epochs = asked.run.checkpoint_epochs,
+            "run.checkpoint_windows" => settings.run.checkpoint_windows = asked.run.checkpoint_windows,
+            _ => {}
+        }
+    }
+    if settings.train.schedule == "cosine" && settings.train.epochs != saved.train.epochs {
+        let problem = "the cosine schedule was laid out for another number of epochs; begin a new run";
+        return Err(Error::settings("train.epochs", problem));
+    }
+    Ok(settings)
+}
+
+/// The same data under a path that holds from everywhere.
+pub fn absolute(mut data: crate::settings::Data) -> Result<crate::settings::Data> {
+    if !data.store.is_empty() {
+        let path = PathBuf::from(&data.store);
+        let whole = std::fs::canonicalize(&path).map_err(Error::resource("cannot read", &path))?;
+        data.store = whole.to_string_lossy().into_owned();
+    }
+    Ok(data)
+}

@@ -1,0 +1,311 @@
+//! Link prediction: which edges the next snapshot has.
+//!
+//! Embeddings of what is known up to step `t` score pairs; the edges of `t + 1` are to score higher than pairs that are none.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use kymo_graph::{Edge, Step, Store, Vertex};
+use kymo_model::Slot;
+use kymo_model::metric::{Evidence, Needs};
+use kymo_tensor::{Shape, Tape, Var};
+use rayon::prelude::*;
+
+use super::{Goal, LINK_PREDICTION, Says, Table, Tallies, Task};
+use crate::error::{Error, Result};
+use crate::link::decoder::{self, Decoder, Pairs, Pasts};
+use crate::link::{BySource, EdgeBank, Purpose, Sampler};
+use crate::pass::Pass;
+use crate::random::Random;
+use crate::settings::{Link, Settings};
+use crate::split::{Part, Split};
+
+/// The task.
+pub struct LinkPrediction;
+
+/// The stream of random numbers that pairs for training come from.
+const PAIRS: u64 = 0x9A15;
+
+/// Pairs without a link for every source, as ROLAND judges.
+const BY_SOURCE: usize = 1000;
+
+impl Task for LinkPrediction {
+    fn name(&self) -> &'static str {
+        LINK_PREDICTION
+    }
+
+    fn about(&self) -> &'static str {
+        "the edges of the next snapshot; baselines: EdgeBank with all its memory, and with that of a window"
+    }
+
+    fn metrics(&self) -> &'static [&'static str] {
+        &["mrr-tgb", "auc", "average-precision"]
+    }
+
+    fn shows(&self) -> &'static [Needs] {
+        &[Needs::Sampled, Needs::PerSource, Needs::AllPairs]
+    }
+
+    fn open(&self, store: &Arc<Store>, settings: &Settings) -> Result<Box<dyn Goal>> {
+        if store.manifest().edges == 0 {
+            let problem = format!("{} has no edges to predict", store.path().display());
+            return Err(Error::settings("task.name", problem));
+        }
+        Ok(Box::new(Links {
+            split: Split::by_time(store.steps().saturating_sub(1), settings)?,
+            pasts: Pasts::new(store)?,
+            store: store.clone(),
+            link: settings.link.clone(),
+            window: settings.train.window as u32,
+            seed: settings.train.seed,
+            validation: Mutex::default(),
+        }))
+    }
+}
+
+/// The task on one store.
+struct Links {
+    store: Arc<Store>,
+    split: Split,
+    pasts: Pasts,
+    link: Link,
+    /// Steps that the forgetful EdgeBank remembers.
+    window: u32,
+    seed: u64,
+    validation: Mutex<BTreeMap<Step, Arc<Judged>>>,
+}
+
+/// Links, and for each of them as many targets that are none.
+type Judged = (Vec<Edge>, Vec<Vertex>);
+
+/// Who scores pairs.
+enum Scorer<'a> {
+    Decoder(Decoder<'a>),
+    EdgeBank(EdgeBank<'a>),
+}
+
+impl Scorer<'_> {
+    fn scores(&self, pairs: &[(Vertex, Vertex)], t: Step) -> Vec<f32> {
+        match self {
+            Scorer::Decoder(decoder) => decoder.scores(pairs, t),
+            Scorer::EdgeBank(bank) => {
+                pairs.par_iter().with_min_len(256).map(|&(u, v)| bank.score(u, v, t)).collect()
+            }
+        }
+    }
+
+    fn row(&self, source: Vertex, t: Step, out: &mut [f32]) {
+        match self {
+            Scorer::Decoder(decoder) => decoder.row(source, t, out),
+            Scorer::EdgeBank(bank) => bank.row(source, t, out),
+        }
+    }
+}
+
+impl Links {
+    fn sampler(&self, seed: u64) -> Sampler<'_> {
+        Sampler { history: &self.pasts.along, vertices: self.store.vertices(), seed }
+    }
+
+    fn scorer<'a>(&'a self, says: Says<'a>) -> Result<Scorer<'a>> {
+        let pasts = self.link.history.then_some(&self.pasts);
+        Ok(match says {
+            Says::Model(outputs, params) => Scorer::Decoder(Decoder::new(outputs, pasts, params)?),
+            Says::Baseline("edgebank-window") => {
+                Scorer::EdgeBank(EdgeBank::windowed(&self.pasts.along, self.window))
+            }
+            Says::Baseline(_) => Scorer::EdgeBank(EdgeBank::new(&self.pasts.along)),
+        })
+    }
+
+    /// The pairs of one step that are trained on, links first, and how many links there are.
+    fn pairs(&self, sample: Step, salt: u64) -> Result<(Pairs, usize)> {
+        let edges = self.store.snapshot(sample + 1)?.edges;
+        let sampler = self.sampler(Random::new(self.seed).stream(PAIRS).word(salt));
+        let links = sampler.choose(&edges, self.link.positives, Purpose::Train, sample);
+        let each = self.link.negatives;
+        let mut absent = Vec::new();
+        sampler.absent_targets(sample, &edges, &links, each, self.link.historical, &mut absent);
+        let sources = links.iter().map(|link| link.source());
+        let repeated = links.iter().flat_map(|link| std::iter::repeat_n(link.source(), each));
+        let sources: Vec<Vertex> = sources.chain(repeated).collect();
+        let targets: Vec<Vertex> = links.iter().map(|link| link.target()).chain(absent).collect();
+        let facts = if self.link.history {
+            let pairs = sources.par_iter().zip(&targets).with_min_len(256);
+            pairs.flat_map_iter(|(&u, &v)| self.pasts.facts(u, v, sample)).collect()
+        } else {
+            Vec::new()
+        };
+        Ok((Pairs { sources, targets, facts }, links.len()))
+    }
+
+    /// The links that are judged, and targets that are none. Those of the validation are the same after every epoch, so they
+    /// are drawn once and kept.
+    fn judged(&self, sample: Step, edges: &[Edge], part: Part) -> Arc<Judged> {
+        let kept = || self.validation.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let (Part::Validation, Some(judged)) = (part, kept().get(&sample)) {
+            return judged.clone();
+        }
+        let most = match part {
+            Part::Validation => self.link.validate_positives,
+            Part::Train | Part::Test => self.link.evaluate_positives,
+        };
+        let sampler = self.sampler(self.seed);
+        let links = sampler.choose(edges, most, Purpose::Judge, sample);
+        let (each, mut targets) = (self.link.evaluate_negatives, Vec::new());
+        sampler.absent_targets(sample, edges, &links, each, self.link.historical, &mut targets);
+        let judged = Arc::new((links, targets));
+        if part == Part::Validation {
+            kept().insert(sample, judged.clone());
+        }
+        judged
+    }
+
+    fn judge_sampled(
+        &self,
+        sample: Step,
+        edges: &[Edge],
+        part: Part,
+        scorer: &Scorer<'_>,
+        tallies: &mut Tallies,
+    ) {
+        let (links, targets) = &*self.judged(sample, edges, part);
+        let each = self.link.evaluate_negatives;
+        let pairs: Vec<(Vertex, Vertex)> = links.iter().map(|link| (link.source(), link.target())).collect();
+        let present = score(scorer, &pairs, sample, tallies);
+        let sources = links.iter().flat_map(|link| std::iter::repeat_n(link.source(), each));
+        let pairs: Vec<(Vertex, Vertex)> = sources.zip(targets.iter().copied()).collect();
+        let absent = score(scorer, &pairs, sample, tallies);
+        tallies.add(Needs::Sampled, &Evidence::Sampled { present: &present, absent: &absent });
+    }
+
+    fn judge_by_source(&self, sample: Step, edges: &[Edge], scorer: &Scorer<'_>, tallies: &mut Tallies) {
+        let mut grouped = BySource::default();
+        self.sampler(self.seed).absent_by_source(sample, edges, edges, BY_SOURCE, &mut grouped);
+        let sources = grouped.sources.iter().zip(grouped.starts.windows(2));
+        let sources = sources.flat_map(|(&source, range)| std::iter::repeat_n(source, range[1] - range[0]));
+        let pairs: Vec<(Vertex, Vertex)> = sources.zip(grouped.targets.iter().copied()).collect();
+        let present = score(scorer, &pairs, sample, tallies);
+        let sources = grouped.sources.iter().flat_map(|&source| std::iter::repeat_n(source, BY_SOURCE));
+        let pairs: Vec<(Vertex, Vertex)> = sources.zip(grouped.absent.iter().copied()).collect();
+        let absent = score(scorer, &pairs, sample, tallies);
+        let (starts, present, absent) = (&grouped.starts[..], &present[..], &absent[..]);
+        tallies.add(Needs::PerSource, &Evidence::PerSource { starts, present, absent });
+    }
+}
+
+/// The scores of pairs; the time they take is that of the model.
+fn score(scorer: &Scorer<'_>, pairs: &[(Vertex, Vertex)], t: Step, tallies: &mut Tallies) -> Vec<f32> {
+    let begun = Instant::now();
+    let scores = scorer.scores(pairs, t);
+    tallies.scoring += begun.elapsed();
+    scores
+}
+
+fn both_ends(tape: &mut Tape<'_>, embedding: Var, extra: &[Var]) -> kymo_tensor::Result<Var> {
+    let ends = decoder::ends(tape, embedding, extra)?;
+    tape.concatenate_columns(&ends)
+}
+
+impl Goal for Links {
+    fn split(&self) -> &Split {
+        &self.split
+    }
+
+    fn slots(&self, width: usize) -> Vec<Slot> {
+        decoder::slots(width, self.link.history)
+    }
+
+    fn loss(&self, pass: &mut Pass<'_, '_>, at: &[(usize, Step)], salt: u64) -> Result<Option<Var>> {
+        let mut steps = Vec::with_capacity(at.len());
+        let mut count = 0;
+        for &(place, sample) in at {
+            let (pairs, links) = self.pairs(sample, salt)?;
+            count += pairs.sources.len();
+            steps.push((place, pairs, links));
+        }
+        if count == 0 {
+            return Ok(None);
+        }
+        let embeddings = pass.all_rows()?;
+        let (tape, params) = (&mut *pass.tape, pass.params);
+        let extra = decoder::OF_VERTICES
+            .iter()
+            .map(|name| params.get(name))
+            .collect::<kymo_tensor::Result<Vec<_>>>()?;
+        let mut losses = Vec::with_capacity(steps.len());
+        for (place, pairs, links) in steps {
+            let length = pairs.sources.len();
+            if length == 0 {
+                continue;
+            }
+            let mut truth = vec![0.0; length];
+            truth[..links].fill(1.0);
+            let ends = decoder::ends(tape, embeddings[place], &extra)?;
+            let scores = decoder::scores(tape, params, ends, pairs)?;
+            let truth = tape.copied(Shape::new(length, 1), &truth)?;
+            losses.push(tape.binary_cross_entropy(scores, truth, None, 1.0 / count as f32)?);
+        }
+        Ok(Some(tape.add_all(&losses)?))
+    }
+
+    fn outputs(&self, pass: &mut Pass<'_, '_>) -> Result<Vec<f32>> {
+        let width = 2 * pass.model.width();
+        Ok(pass.last_rows(self.store.vertices(), width, &decoder::OF_VERTICES, both_ends)?)
+    }
+
+    fn judge(&self, part: Part, sample: Step, says: Says<'_>, tallies: &mut Tallies) -> Result<()> {
+        let snapshot = self.store.snapshot(sample + 1)?;
+        if snapshot.is_empty() {
+            return Ok(());
+        }
+        let scorer = self.scorer(says)?;
+        if tallies.want(Needs::Sampled) {
+            self.judge_sampled(sample, &snapshot.edges, part, &scorer, tallies);
+        }
+        if tallies.want(Needs::PerSource) {
+            self.judge_by_source(sample, &snapshot.edges, &scorer, tallies);
+        }
+        if tallies.want(Needs::AllPairs) {
+            let vertices = self.store.vertices();
+            let rows = snapshot.by_source(vertices);
+            let starts: Vec<usize> = rows.starts.iter().map(|&start| start as usize).collect();
+            let scores = |source: Vertex, out: &mut [f32]| scorer.row(source, sample, out);
+            let (starts, targets) = (&starts[..], &rows.columns[..]);
+            tallies.add(Needs::AllPairs, &Evidence::AllPairs { vertices, starts, targets, scores: &scores });
+        }
+        Ok(())
+    }
+
+    fn baselines(&self) -> &'static [&'static str] {
+        &["edgebank", "edgebank-window"]
+    }
+
+    fn table(&self, sample: Step, says: Says<'_>, top: usize) -> Result<Table> {
+        let scorer = self.scorer(says)?;
+        let vertices = self.store.vertices();
+        let best = |source: Vertex| {
+            let mut scores = vec![0.0; vertices];
+            scorer.row(source, sample, &mut scores);
+            let mut order: Vec<Vertex> = (0..vertices as Vertex).collect();
+            let rank =
+                |a: &Vertex, b: &Vertex| scores[*b as usize].total_cmp(&scores[*a as usize]).then(a.cmp(b));
+            if top < order.len() {
+                order.select_nth_unstable_by(top, rank);
+                order.truncate(top);
+            }
+            order.sort_unstable_by(rank);
+            order
+                .into_iter()
+                .map(|target| (vec![source, target], vec![scores[target as usize].to_string()]))
+                .collect::<Vec<_>>()
+        };
+        // Whoever never linked to anyone is not asked about.
+        let mut sources = self.pasts.along.seen_sources(sample).to_vec();
+        sources.sort_unstable();
+        let rows: Vec<_> = sources.into_par_iter().flat_map_iter(best).collect();
+        let (vertices, values) = rows.into_iter().unzip();
+        Ok(Table { header: vec!["source", "target", "score"], vertices, values })
+    }
+}

@@ -1,0 +1,261 @@
+//! The loop: windows, epochs, validation, checkpoints.
+
+use std::ops::Range;
+use std::time::Instant;
+
+use kymo_graph::Step;
+use serde::Serialize;
+
+use crate::clock::Work;
+use crate::error::Result;
+use crate::evaluate::{Evaluation, Metrics, evaluate, measure};
+use crate::folder::{Folder, checkpoint, now};
+use crate::frames::process_memory;
+use crate::learner::Learner;
+use crate::random::{Random, shuffle};
+use crate::saved::{Best, Position, save};
+use crate::settings::Mode;
+use crate::split::Part;
+use crate::task;
+
+/// The stream of random numbers that shuffles windows.
+const WINDOWS: u64 = 0x3194;
+
+/// Whoever looks on while a model is trained.
+pub trait Watch {
+    /// A window was trained on.
+    fn window(&mut self, progress: &Progress);
+
+    /// An epoch is over.
+    fn epoch(&mut self, line: &Line);
+
+    /// Whether to stop at the next window.
+    fn stop(&self) -> bool;
+}
+
+/// Where training is.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    /// The epoch, counted from 1.
+    pub epoch: usize,
+    /// Epochs at most.
+    pub epochs: usize,
+    /// Windows of the epoch that are done.
+    pub window: usize,
+    /// Windows of an epoch.
+    pub windows: usize,
+    /// The mean loss of the epoch so far.
+    pub loss: f64,
+    /// Edges that were trained on per second, each counted at every step of every window.
+    pub edges_per_second: f64,
+}
+
+/// What is logged of an epoch.
+#[derive(Clone, Debug, Serialize)]
+pub struct Line {
+    /// The epoch, counted from 1.
+    pub epoch: usize,
+    /// The mean loss over its windows.
+    pub loss: f64,
+    /// The learning rate after it.
+    pub learning_rate: f32,
+    /// The metrics of the validation.
+    pub validation: Metrics,
+    /// Whether it is the best so far.
+    pub best: bool,
+    /// How long it took.
+    pub seconds: f64,
+    /// Edges that were trained on per second.
+    pub edges_per_second: f64,
+    /// Bytes that the process held.
+    pub memory: usize,
+}
+
+/// What a run came to.
+#[derive(Clone, Debug, Serialize)]
+pub struct Summary {
+    /// The model.
+    pub model: String,
+    /// Numbers that were learnt.
+    pub parameters: usize,
+    /// Epochs done.
+    pub epochs: usize,
+    /// The epoch whose parameters are kept.
+    pub best_epoch: usize,
+    /// The metrics of the validation with those parameters.
+    pub validation: Metrics,
+    /// The test.
+    pub test: Evaluation,
+    /// Seconds spent on each kind of work.
+    pub seconds: Vec<(&'static str, f64)>,
+    /// The share of everything around the kernels.
+    pub overhead: f64,
+    /// The most bytes that the process held.
+    pub memory: usize,
+}
+
+/// How a run ended.
+pub enum Ending {
+    /// It came to its end.
+    Finished(Box<Summary>),
+    /// It was asked to stop, and can go on from its checkpoint.
+    Stopped,
+}
+
+/// Trains until the last epoch, until validation stops getting better, or until asked to stop.
+pub fn train(
+    learner: &mut Learner,
+    mut position: Position,
+    mut best: Best,
+    folder: &mut Folder,
+    watch: &mut dyn Watch,
+) -> Result<Ending> {
+    let windows = learner.split().windows(&learner.settings);
+    let deciding = task::metrics_of(&learner.settings)?[0];
+    let (epochs, patience) = (learner.settings.train.epochs, learner.settings.train.patience);
+    while position.epoch < epochs && !position.finished {
+        let order = order(&windows, learner, position.epoch);
+        let mut pace = Pace::begin();
+        while position.window < order.len() {
+            if watch.stop() {
+                write_checkpoint(learner, &position, &best, folder)?;
+                return Ok(Ending::Stopped);
+            }
+            let window = order[position.window].clone();
+            if learner.settings.train.mode == Mode::Truncated && position.window == 0 {
+                learner.carried = None;
+            }
+            pace.edges += learner.edges(window.clone())?;
+            let salt = (position.epoch * order.len() + position.window) as u64;
+            if let Some(loss) = learner.step(window, salt)? {
+                position.loss += f64::from(loss);
+                position.losses += 1;
+            }
+            position.window += 1;
+            let progress = progress(&position, epochs, order.len(), &pace);
+            learner.clock.time(Work::Log, || watch.window(&progress));
+            let every = learner.settings.run.checkpoint_windows;
+            if every > 0 && position.window.is_multiple_of(every) && position.window < order.len() {
+                write_checkpoint(learner, &position, &best, folder)?;
+            }
+        }
+        let trained = pace.seconds();
+        let validation = measure(learner, Part::Validation)?;
+        let reached = validation.get(deciding.name()).copied();
+        let better = reached.is_none_or(|value| {
+            position.best_epoch == 0
+                || if deciding.higher_is_better() { value > position.best } else { value < position.best }
+        });
+        position.epoch += 1;
+        if better {
+            (position.best_epoch, position.best) = (position.epoch, reached.unwrap_or(0.0));
+            best = Some(learner.params.values.clone());
+        }
+        let line = Line {
+            epoch: position.epoch,
+            loss: position.loss / position.losses.max(1) as f64,
+            learning_rate: learner.rate(),
+            validation,
+            best: better,
+            seconds: pace.seconds(),
+            edges_per_second: pace.edges as f64 / trained.max(1e-9),
+            memory: process_memory().map_or(0, |(now, _)| now),
+        };
+        position = Position { window: 0, loss: 0.0, losses: 0, lines: position.lines + 1, ..position };
+        position.finished = patience > 0 && position.epoch - position.best_epoch >= patience;
+        let begun = Instant::now();
+        record(folder, &line)?;
+        watch.epoch(&line);
+        learner.clock.add(Work::Log, begun.elapsed());
+        if position.epoch.is_multiple_of(learner.settings.run.checkpoint_epochs)
+            || position.epoch == epochs
+            || position.finished
+        {
+            write_checkpoint(learner, &position, &best, folder)?;
+        }
+    }
+    finish(learner, &position, best, folder)
+}
+
+/// The windows of an epoch in the order in which they are trained on.
+fn order(windows: &[Range<Step>], learner: &Learner, epoch: usize) -> Vec<Range<Step>> {
+    let mut order = windows.to_vec();
+    // A state that is handed over follows time.
+    if learner.settings.train.mode == Mode::Windows {
+        shuffle(&mut order, Random::new(learner.settings.train.seed).stream(WINDOWS).stream(epoch as u64));
+    }
+    order
+}
+
+struct Pace {
+    begun: Instant,
+    edges: usize,
+}
+
+impl Pace {
+    fn begin() -> Pace {
+        Pace { begun: Instant::now(), edges: 0 }
+    }
+
+    fn seconds(&self) -> f64 {
+        self.begun.elapsed().as_secs_f64()
+    }
+}
+
+fn progress(position: &Position, epochs: usize, windows: usize, pace: &Pace) -> Progress {
+    Progress {
+        epoch: position.epoch + 1,
+        epochs,
+        window: position.window,
+        windows,
+        loss: position.loss / position.losses.max(1) as f64,
+        edges_per_second: pace.edges as f64 / pace.seconds().max(1e-9),
+    }
+}
+
+fn write_checkpoint(learner: &mut Learner, position: &Position, best: &Best, folder: &Folder) -> Result<()> {
+    let begun = Instant::now();
+    save(learner, position, best, &checkpoint(folder.path()))?;
+    learner.clock.add(Work::Checkpoint, begun.elapsed());
+    Ok(())
+}
+
+fn record(folder: &mut Folder, line: &Line) -> Result<()> {
+    folder.log.append(line)?;
+    let (step, now) = (line.epoch as i64, now());
+    folder.events.scalar("loss/train", step, line.loss as f32, now)?;
+    folder.events.scalar("learning_rate", step, line.learning_rate, now)?;
+    folder.events.scalar("edges_per_second", step, line.edges_per_second as f32, now)?;
+    for (name, &value) in &line.validation {
+        folder.events.scalar(&format!("{name}/validation"), step, value as f32, now)?;
+    }
+    Ok(folder.events.flush()?)
+}
+
+/// The test with the best parameters; the last ones stay in the checkpoint.
+fn finish(learner: &mut Learner, position: &Position, best: Best, folder: &mut Folder) -> Result<Ending> {
+    let clock = learner.clock.clone();
+    let last = best.map(|best| std::mem::replace(&mut learner.params.values, best));
+    let validation = measure(learner, Part::Validation)?;
+    let test = evaluate(learner, Part::Test)?;
+    if let Some(last) = last {
+        learner.params.values = last;
+    }
+    for (name, &value) in &test.metrics {
+        folder.events.scalar(&format!("{name}/test"), position.epoch as i64, value as f32, now())?;
+    }
+    folder.events.flush()?;
+    let summary = Summary {
+        model: learner.settings.model.name.clone(),
+        parameters: learner.parameters(),
+        epochs: position.epoch,
+        best_epoch: position.best_epoch,
+        validation,
+        test,
+        seconds: Work::ALL.map(|work| (work.name(), clock.spent(work).as_secs_f64())).to_vec(),
+        overhead: clock.overhead(),
+        memory: process_memory().map_or(0, |(_, most)| most),
+    };
+    folder.summarise(&summary)?;
+    Ok(Ending::Finished(Box::new(summary)))
+}

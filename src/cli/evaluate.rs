@@ -1,0 +1,58 @@
+//! `kymo evaluate`: how good a trained model is, beside what it has to beat.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use kymo_graph::Progress;
+use kymo_run::{Part, Result, evaluate, session};
+
+use super::train::table;
+use super::watch::Watch;
+use super::{cannot_print, print_json};
+
+/// Evaluate a trained model beside its baselines
+///
+/// The parameters are those of the epoch with the best validation.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  kymo evaluate first\n  kymo evaluate first --split validation --metrics all --json"
+)]
+pub struct Evaluate {
+    /// The folder of the run
+    run: PathBuf,
+    /// The part of the data
+    #[arg(long, default_value = "test")]
+    split: SplitName,
+    /// Other metrics than those of the run: names of kymo list metrics, or all
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    metrics: Vec<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum SplitName {
+    Train,
+    Validation,
+    Test,
+}
+
+/// Evaluates, and prints.
+pub fn run(args: &Evaluate, out: &mut dyn Write) -> Result<()> {
+    let progress = Progress::default();
+    let watch = Watch::begin(&progress, "evaluating");
+    let mut learner = session::look(&args.run, &args.metrics, &progress)?;
+    let part = match args.split {
+        SplitName::Train => Part::Train,
+        SplitName::Validation => Part::Validation,
+        SplitName::Test => Part::Test,
+    };
+    let evaluation = evaluate::evaluate(&mut learner, part)?;
+    drop(watch);
+    if args.json {
+        return Ok(print_json(out, &evaluation)?);
+    }
+    Ok(write!(out, "{}", table(&learner.settings.model.name, &evaluation)).map_err(cannot_print)?)
+}

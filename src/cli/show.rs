@@ -1,0 +1,95 @@
+//! How training goes, while it goes: a bar on a terminal, a line an epoch elsewhere.
+
+use std::io::IsTerminal;
+use std::time::Instant;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use kymo_graph::Progress;
+use kymo_run::train::{Line, Watch};
+use kymo_run::{Result, Settings, task, train};
+
+use super::numbers::{bytes, count};
+use super::train::number;
+
+/// Shows training on standard error, and passes Ctrl-C on to it.
+pub struct Show {
+    progress: Progress,
+    deciding: &'static str,
+    epochs: usize,
+    bar: Option<ProgressBar>,
+    quiet: bool,
+    begun: Instant,
+    /// Epochs seen by this process.
+    seen: usize,
+}
+
+impl Show {
+    /// Nothing seen yet; `quiet` says nothing where there is no terminal.
+    pub fn new(progress: &Progress, settings: &Settings, quiet: bool) -> Result<Show> {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::new(1);
+            if let Ok(style) = ProgressStyle::with_template("{prefix} {wide_bar} {msg}") {
+                bar.set_style(style);
+            }
+            bar
+        });
+        let deciding = task::metrics_of(settings)?[0].name();
+        let (epochs, progress) = (settings.train.epochs, progress.clone());
+        Ok(Show { progress, deciding, epochs, bar, quiet, begun: Instant::now(), seen: 0 })
+    }
+
+    /// Takes the bar away.
+    pub fn close(&mut self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+    }
+
+    fn left(&self, epoch: usize) -> String {
+        let each = self.begun.elapsed().as_secs_f64() / self.seen.max(1) as f64;
+        let seconds = each * (self.epochs - epoch.min(self.epochs)) as f64;
+        match seconds {
+            seconds if seconds < 100.0 => format!("{seconds:.0} s"),
+            seconds if seconds < 6000.0 => format!("{:.0} min", seconds / 60.0),
+            seconds => format!("{:.1} h", seconds / 3600.0),
+        }
+    }
+}
+
+impl Watch for Show {
+    fn window(&mut self, now: &train::Progress) {
+        let Some(bar) = &self.bar else { return };
+        bar.set_length(now.windows as u64);
+        bar.set_position(now.window as u64);
+        bar.set_prefix(format!("epoch {}/{}", now.epoch, now.epochs));
+        bar.set_message(format!("loss {}  {} edges/s", number(now.loss), count(now.edges_per_second)));
+    }
+
+    #[allow(clippy::print_stderr)]
+    fn epoch(&mut self, line: &Line) {
+        self.seen += 1;
+        if self.quiet && self.bar.is_none() {
+            return;
+        }
+        let reached = line.validation.get(self.deciding).map_or("-".into(), |value| number(*value));
+        let text = format!(
+            "epoch {:>3}/{}  loss {}  validation {} {reached}{}  {} edges/s  {}  at most {} left",
+            line.epoch,
+            self.epochs,
+            number(line.loss),
+            self.deciding,
+            if line.best { " *" } else { "  " },
+            count(line.edges_per_second),
+            bytes(line.memory as u64),
+            self.left(line.epoch),
+        );
+        match &self.bar {
+            Some(bar) => bar.println(text),
+            None => eprintln!("{text}"),
+        }
+    }
+
+    fn stop(&self) -> bool {
+        self.progress.check().is_err()
+    }
+}
