@@ -1,0 +1,310 @@
+"""A torch program in the comparison: reads the workload and the first parameters, then does a training step for every line `step`
+on standard input and answers with the loss and the milliseconds; `memory` is answered with the peak memory of the process, and what
+it was before the first step.
+
+    python contender.py FILE MODEL LAYERS VARIANT
+
+Variants: `csr` (sparse CSR products, aggregated before the dense product where the features are constant, transposes built
+beforehand), `compile` (the same with torch.compile around everything dense), `pyg` (the layers of PyTorch Geometric), `pygt` (the
+cell of PyTorch Geometric Temporal).
+"""
+
+import resource
+import sys
+import time
+import types
+
+import torch
+from safetensors.torch import load_file
+
+FILE, MODEL, LAYERS, VARIANT = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
+torch.set_num_threads(2)
+data = load_file(FILE)
+STEPS = sum(name.startswith("starts.") for name in data)
+X = data["features"]
+N, HIDDEN, HEADS = len(X), len(data["head.weight"]), 4
+Y = [data[f"targets.{t}"] for t in range(STEPS)]
+P = {name: torch.nn.Parameter(value.clone()) for name, value in data.items()
+     if not name.startswith(("starts.", "sources.", "targets.", "features"))}
+
+
+class Graph:
+    """A snapshot with a loop at every vertex: edges sorted by target, their normalised weights, both sparse matrices."""
+
+    def __init__(self, t):
+        starts, sources = data[f"starts.{t}"], data[f"sources.{t}"]
+        targets = torch.repeat_interleave(torch.arange(N), starts[1:] - starts[:-1])
+        sources, targets = torch.cat([sources, torch.arange(N)]), torch.cat([targets, torch.arange(N)])
+        order = torch.argsort(targets * N + sources)
+        self.sources, self.targets = sources[order], targets[order]
+        root = torch.bincount(self.targets, minlength=N).float().rsqrt()
+        self.weights = root[self.sources] * root[self.targets]
+        self.edges = torch.stack([self.sources, self.targets])
+        self.bare = torch.stack([data[f"sources.{t}"], torch.repeat_interleave(torch.arange(N), starts[1:] - starts[:-1])])
+        self.along = self.matrix(self.targets, self.sources)
+        self.back = self.matrix(self.sources, self.targets)
+
+    def matrix(self, rows, columns):
+        return torch.sparse_coo_tensor(torch.stack([rows, columns]), self.weights, (N, N)).coalesce().to_sparse_csr()
+
+
+class Aggregate(torch.autograd.Function):
+    """A sparse product whose way back uses the transpose that is there already."""
+
+    @staticmethod
+    def forward(context, graph, x):
+        context.graph = graph
+        return graph.along @ x
+
+    @staticmethod
+    def backward(context, gradient):
+        return None, context.graph.back @ gradient.contiguous()
+
+
+def compiled(function):
+    return torch.compile(function, dynamic=False) if VARIANT == "compile" else function
+
+
+def convolve(graph, x, weight, bias):
+    """Aggregated first where nothing flows back into x, or where x is not wider than the result."""
+    if not x.requires_grad:
+        return dense(graph.along @ x, weight, bias)
+    if x.shape[1] <= weight.shape[1]:
+        return dense(Aggregate.apply(graph, x), weight, bias)
+    return Aggregate.apply(graph, x @ weight) + bias
+
+
+@compiled
+def dense(x, weight, bias):
+    return torch.addmm(bias, x, weight)
+
+
+def layers_below(graph, x, count, convolution=convolve):
+    for layer in range(count):
+        x = torch.relu(convolution(graph, x, P[f"structure.{layer}.weight"], P[f"structure.{layer}.bias"]))
+    return x
+
+
+def error(outputs):
+    """The mean squared error of the head after every step."""
+    predictions = torch.stack(outputs) @ P["head.weight"] + P["head.bias"]
+    return ((predictions.squeeze(2) - torch.stack(Y)) ** 2).mean()
+
+
+@compiled
+def gated_window(gates, state):
+    (to_update, to_reset, to_candidate), hidden, outputs = state.chunk(3, 1), None, []
+    for g in gates:
+        update, reset, candidate = g.chunk(3, 1)
+        if hidden is None:
+            hidden = (1 - torch.sigmoid(update)) * torch.tanh(candidate)
+        else:
+            z = torch.sigmoid(update + hidden @ to_update)
+            r = torch.sigmoid(reset + hidden @ to_reset)
+            n = torch.tanh(candidate + (r * hidden) @ to_candidate)
+            hidden = z * hidden + (1 - z) * n
+        outputs.append(hidden)
+    return error(outputs)
+
+
+@compiled
+def lstm_window(inputs, weight, state, bias):
+    hidden = cell = None
+    outputs = []
+    for x in inputs:
+        gates = torch.addmm(bias, x, weight)
+        if hidden is not None:
+            gates = gates + hidden @ state
+        i, f, g, o = gates.chunk(4, 1)
+        new = torch.sigmoid(i) * torch.tanh(g)
+        cell = new if cell is None else torch.sigmoid(f) * cell + new
+        hidden = torch.sigmoid(o) * torch.tanh(cell)
+        outputs.append(hidden)
+    return error(outputs)
+
+
+fused = None
+if VARIANT == "lstm":
+    fused = torch.nn.LSTM(HIDDEN, HIDDEN)
+    with torch.no_grad():
+        fused.weight_ih_l0.copy_(P.pop("time.input").t())
+        fused.weight_hh_l0.copy_(P.pop("time.state").t())
+        fused.bias_ih_l0.copy_(P.pop("time.bias")[0])
+        fused.bias_hh_l0.zero_()
+    fused.bias_hh_l0.requires_grad_(False)
+
+
+def lstm(inputs):
+    if fused is not None:
+        outputs, _ = fused(torch.stack(inputs))
+        return error(list(outputs))
+    return lstm_window(inputs, P["time.input"], P["time.state"], P["time.bias"])
+
+
+def t_gcn():
+    gates = []
+    for graph in graphs:
+        x = layers_below(graph, X, LAYERS - 1)
+        gates.append(convolve(graph, x, P["gate.input"], P["gate.bias"]))
+    return gated_window(gates, P["gate.state"])
+
+
+def wd_gcn():
+    return lstm([layers_below(graph, X, LAYERS) for graph in graphs])
+
+
+def evolvegcn_o():
+    inputs = [X] * STEPS
+    for layer in range(LAYERS):
+        weight, cell, outputs = P[f"structure.{layer}.weight"], None, []
+        for graph, x in zip(graphs, inputs):
+            i, f, g, o = (P[f"evolve.{layer}.state"] @ weight + P[f"evolve.{layer}.bias"]).chunk(4, 0)
+            new = torch.sigmoid(i) * torch.tanh(g)
+            cell = new if cell is None else torch.sigmoid(f) * cell + new
+            weight = torch.sigmoid(o) * torch.tanh(cell)
+            out = convolve(graph, x, weight, P[f"structure.{layer}.bias"])
+            outputs.append(torch.relu(out) if layer + 1 < LAYERS else out)
+        inputs = outputs
+    return error(inputs)
+
+
+@compiled
+def attend(x, weight, source, target, bias, sources, targets):
+    h = (x @ weight).view(N, HEADS, -1)
+    left, right = (h * source).sum(2), (h * target).sum(2)
+    scores = torch.nn.functional.leaky_relu(left[sources] + right[targets], 0.2)
+    most = torch.full((N, HEADS), -torch.inf).scatter_reduce(0, targets[:, None].expand(-1, HEADS), scores, "amax")
+    shares = torch.exp(scores - most.detach()[targets])
+    sums = torch.zeros(N, HEADS).index_add(0, targets, shares)
+    heard = torch.zeros(N, HEADS, h.shape[2]).index_add(0, targets, shares[:, :, None] * h[sources])
+    return torch.nn.functional.elu((heard / sums[:, :, None]).view(N, -1) + bias)
+
+
+def gat_lstm():
+    inputs = []
+    for graph in graphs:
+        x = X
+        for layer in range(LAYERS):
+            names = [P[f"structure.{layer}.{name}"] for name in ["weight", "source", "target", "bias"]]
+            x = attend(x, *names, graph.sources, graph.targets)
+        inputs.append(x)
+    return lstm(inputs)
+
+
+def with_pyg():
+    """The same with the layers of PyTorch Geometric."""
+    from torch_geometric.nn import GATConv, GCNConv
+
+    def put(module, values):
+        with torch.no_grad():
+            for parameter, value in values:
+                parameter.copy_(value)
+        modules.append(module)
+        return module
+
+    def gcn(prefix_weight, prefix_bias):
+        weight = P.pop(prefix_weight)
+        layer = GCNConv(weight.shape[0], weight.shape[1], normalize=False)
+        return put(layer, [(layer.lin.weight, weight.t()), (layer.bias, P.pop(prefix_bias)[0])])
+
+    def gat(layer):
+        weight = P.pop(f"structure.{layer}.weight")
+        module = GATConv(weight.shape[0], HIDDEN // HEADS, HEADS, add_self_loops=False)
+        values = [(module.lin.weight, weight.t()), (module.bias, P.pop(f"structure.{layer}.bias")[0])]
+        values += [(module.att_src, P.pop(f"structure.{layer}.source")[None]), (module.att_dst, P.pop(f"structure.{layer}.target")[None])]
+        return put(module, values)
+
+    if MODEL == "t-gcn":
+        below = [gcn(f"structure.{layer}.weight", f"structure.{layer}.bias") for layer in range(LAYERS - 1)]
+        gate = gcn("gate.input", "gate.bias")
+
+        def run():
+            gates = []
+            for graph in graphs:
+                x = X
+                for layer in below:
+                    x = torch.relu(layer(x, graph.edges, graph.weights))
+                gates.append(gate(x, graph.edges, graph.weights))
+            return gated_window(gates, P["gate.state"])
+    elif MODEL == "wd-gcn":
+        below = [gcn(f"structure.{layer}.weight", f"structure.{layer}.bias") for layer in range(LAYERS)]
+
+        def run():
+            inputs = []
+            for graph in graphs:
+                x = X
+                for layer in below:
+                    x = torch.relu(layer(x, graph.edges, graph.weights))
+                inputs.append(x)
+            return lstm(inputs)
+    elif MODEL == "gat-lstm":
+        below = [gat(layer) for layer in range(LAYERS)]
+
+        def run():
+            inputs = []
+            for graph in graphs:
+                x = X
+                for layer in below:
+                    x = torch.nn.functional.elu(layer(x, graph.edges))
+                inputs.append(x)
+            return lstm(inputs)
+    else:
+        raise SystemExit(f"{MODEL} has no variant {VARIANT}")
+    return run
+
+
+def with_pygt():
+    """The cell of PyTorch Geometric Temporal; its linear maps begin so that it computes the same."""
+    # It imports torch_sparse for a type that this cell does not use.
+    sys.modules.setdefault("torch_sparse", types.SimpleNamespace(SparseTensor=object))
+    from torch_geometric_temporal.nn.recurrent import TGCN
+
+    cell = TGCN(X.shape[1], HIDDEN)
+    weights, biases, states = (P.pop(name).chunk(3, 1) for name in ["gate.input", "gate.bias", "gate.state"])
+    with torch.no_grad():
+        for number, gate in enumerate("zrh"):
+            convolution, linear = getattr(cell, f"conv_{gate}"), getattr(cell, f"linear_{gate}")
+            convolution.lin.weight.copy_(weights[number].t())
+            convolution.bias.zero_()
+            linear.weight.copy_(torch.cat([torch.eye(HIDDEN), states[number].t()], 1))
+            linear.bias.copy_(biases[number][0])
+    modules.append(cell)
+
+    def run():
+        hidden, outputs = None, []
+        for graph in graphs:
+            hidden = cell(X, graph.bare, None, hidden)
+            outputs.append(hidden)
+        return error(outputs)
+
+    return run
+
+
+modules = []
+graphs = [Graph(t) for t in range(STEPS)]
+plain = {"t-gcn": t_gcn, "wd-gcn": wd_gcn, "evolvegcn-o": evolvegcn_o, "gat-lstm": gat_lstm}
+run = with_pyg() if VARIANT == "pyg" else with_pygt() if VARIANT == "pygt" else plain[MODEL]
+parameters = [*P.values(), *(parameter for module in modules for parameter in module.parameters())]
+if fused is not None:
+    parameters += [parameter for parameter in fused.parameters() if parameter.requires_grad]
+optimiser = torch.optim.Adam(parameters, lr=1e-2)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def step():
+    optimiser.zero_grad()
+    loss = run()
+    loss.backward()
+    optimiser.step()
+    return loss.item()
+
+
+for line in sys.stdin:
+    if line.strip() == "step":
+        begun = time.perf_counter()
+        loss = step()
+        print(loss, (time.perf_counter() - begun) * 1e3, flush=True)
+    elif line.strip() == "memory":
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, before, flush=True)
+    else:
+        break
