@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use kymo_graph::snapshot::{Edge, Snapshot};
-use kymo_graph::store::{FeatureFacts, FeatureKind, Fixed, Plan, Writer};
+use kymo_graph::store::{FeatureFacts, FeatureKind, Fixed, Plan, SparseFeatures, Writer};
 use kymo_graph::{FeatureChange, Ids, Progress, StepData, StepEdges, Store, Vertex};
 use kymo_run::random::Random;
 use kymo_run::settings::Mode;
@@ -23,7 +23,7 @@ pub const MODES: [Mode; 3] = [Mode::Windows, Mode::Sequence, Mode::Truncated];
 pub struct Moment {
     /// Source and target of every edge.
     pub edges: BTreeSet<(Vertex, Vertex)>,
-    /// A row for every vertex; none where the data has no features.
+    /// A row for every vertex; not written where the data has sparse features.
     pub features: Vec<f32>,
     /// The values of some vertices.
     pub targets: Vec<(Vertex, f32)>,
@@ -80,6 +80,18 @@ impl Sketch {
         Sketch { vertices, moments, fixed: Fixed::default() }
     }
 
+    /// The same with one of five columns for each vertex instead of features that change.
+    pub fn sparse(mut self) -> Sketch {
+        let vertices = self.vertices;
+        self.fixed.sparse = Some(SparseFeatures {
+            width: 5,
+            starts: (0..=vertices as u64).collect(),
+            columns: (0..vertices as u32).map(|vertex| vertex * 3 % 5).collect(),
+            values: (0..vertices).map(|vertex| 1.0 + vertex as f32 / vertices as f32).collect(),
+        });
+        self
+    }
+
     /// The same up to `keep` steps, and nothing in common with it afterwards.
     pub fn with_another_future(&self, keep: usize, seed: u64) -> Sketch {
         let mut other = Sketch::random(seed, self.vertices, self.moments.len()).moments;
@@ -95,9 +107,11 @@ impl Sketch {
     /// Writes it, in the place of what is there.
     pub fn write(&self, path: &Path) -> Arc<Store> {
         let mut writer = Writer::create(path, true).unwrap();
-        let width = self.moments[0].features.len() / self.vertices;
-        let kind = if width == 0 { FeatureKind::None } else { FeatureKind::Dense };
-        let features = FeatureFacts { kind, width: width as u64, segments: u64::from(width > 0) };
+        let (kind, width) = match &self.fixed.sparse {
+            Some(sparse) => (FeatureKind::Sparse, sparse.width),
+            None => (FeatureKind::Dense, FEATURES),
+        };
+        let features = FeatureFacts { kind, width: width as u64, segments: 1 };
         let classes = vec!["left".into(), "right".into()];
         writer.plan(Plan { directed: true, features, classes, ..Plan::default() });
         writer.add_vertices(&Ids::Number((100..100 + self.vertices as u64).collect())).unwrap();

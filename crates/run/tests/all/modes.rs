@@ -6,7 +6,7 @@ use std::sync::Arc;
 use kymo_graph::Store;
 use kymo_model::zoo;
 use kymo_run::evaluate::{Metrics, measure};
-use kymo_run::settings::Mode;
+use kymo_run::settings::{Features, Mode};
 use kymo_run::split::Part;
 use kymo_run::{Learner, Settings, task};
 
@@ -72,6 +72,29 @@ fn every_model_learns_every_task_in_every_mode_within_any_memory() {
         assert_eq!(learner.frames().left(), 0, "{name}");
     });
     assert_eq!(refused, vec![("dysat".to_owned(), Mode::Truncated); task::ALL.len()]);
+}
+
+#[test]
+fn learnt_columns_are_never_taken_from_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let [dense, sparse] = ["dense", "sparse"].map(|name| folder.path().join(name));
+    Sketch::random(2, 30, 12).write(&dense);
+    Sketch::random(2, 30, 12).sparse().write(&sparse);
+    for task in task::ALL {
+        for (path, features) in
+            [(&dense, Features::Both), (&dense, Features::Learnt), (&sparse, Features::Stored)]
+        {
+            let store = Arc::new(Store::open(path).unwrap());
+            for model in ["gcn", "t-gcn", "dcrnn", "graphsage-linear"] {
+                let mut settings = settings(path, task.name(), model);
+                settings.data.features = features;
+                let (roomy, _) = learn(&settings, &store, 1);
+                settings.run.memory = "1kB".into();
+                let (tight, _) = learn(&settings, &store, 1);
+                assert!(roomy == tight, "{} {features:?} {model}", task.name());
+            }
+        }
+    }
 }
 
 #[test]
