@@ -6,11 +6,11 @@ use kymo_graph::Progress;
 use kymo_graph::generate::{self, Params};
 use kymo_model::metric;
 use kymo_run::session::look;
-use kymo_run::settings::{ClassWeights, Mode};
+use kymo_run::settings::ClassWeights;
 use kymo_run::train::Summary;
-use kymo_run::{Error, Session, Settings, folder, task};
+use kymo_run::{Error, Session, Settings, task};
 
-use crate::fixture::{Onlooker, Sketch, run, settings};
+use crate::fixture::{MODES, Onlooker, Sketch, run, settings};
 
 /// A graph whose values and classes follow from features, neighbours and the past.
 fn generated(folder: &Path) -> PathBuf {
@@ -75,7 +75,8 @@ fn a_run_that_goes_astray_says_so_and_keeps_its_last_good_epoch() {
     let store = folder.path().join("store");
     Sketch::random(1, 30, 13).write(&store);
     for task in task::ALL {
-        for mode in [Mode::Windows, Mode::Truncated] {
+        // In a single window there is no loss that would tell what the step has done.
+        for mode in MODES {
             let mut settings = settings(&store, task.name(), "gcn");
             (settings.train.learning_rate, settings.train.clip) = (1e30, 0.0);
             settings.train.mode = mode;
@@ -84,14 +85,11 @@ fn a_run_that_goes_astray_says_so_and_keeps_its_last_good_epoch() {
             let error = session.train(&mut Onlooker::default()).err().unwrap();
             assert!(matches!(error, Error::Diverged(_)), "{} {mode:?}: {error}", task.name());
             let text = error.to_string();
-            assert!(
-                text.contains("Lower train.learning_rate") && text.contains("in the window of steps"),
-                "{text}"
-            );
+            let place = text.contains("in the window of steps") || text.contains("after epoch 1");
+            assert!(text.contains("Lower train.learning_rate") && place, "{text}");
             let learner = look(&path, &[], &Progress::silent()).unwrap();
             assert!(learner.params.values.iter().flatten().all(|value| value.is_finite()));
             Session::resume(&path, &[], &Progress::silent()).unwrap();
-            assert!(folder::checkpoint(&path).exists());
         }
     }
 }
