@@ -208,6 +208,11 @@ fn checkpoints_of_other_models_other_data_and_damaged_ones_are_refused() {
     other.moments[3].edges.insert((29, 1));
     other.write(&store);
     assert!(refused().contains("the data has changed since the run began"), "{}", refused());
+    // As many vertices, steps and edges as before, but one number differs.
+    let mut other = sketch.clone();
+    other.moments[5].targets[0].1 += 1.0;
+    other.write(&store);
+    assert!(refused().contains("the data has changed since the run began"), "{}", refused());
     sketch.write(&store);
     resume(&path, &[]).unwrap();
 
