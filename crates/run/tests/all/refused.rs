@@ -54,24 +54,32 @@ fn windows_that_do_not_fit_and_data_without_truth_are_refused() {
 fn numbers_that_are_none_are_named_with_their_place() {
     let folder = tempfile::tempdir().unwrap();
     let (store, path) = (folder.path().join("store"), folder.path().join("run"));
-    for found in [f32::NAN, f32::INFINITY] {
+    // In training, and in the last step, which only the test looks at.
+    for (found, step) in [(f32::NAN, 3), (f32::INFINITY, 11), (f32::NEG_INFINITY, 0)] {
         let mut sketch = Sketch::random(2, 20, 12);
-        sketch.moments[3].features[11 * FEATURES + 2] = found;
+        sketch.moments[step].features[11 * FEATURES + 2] = found;
         sketch.write(&store);
-        for task in task::ALL {
-            let error = refused(settings(&store, task.name(), "gcn"), &path);
+        for (task, standardise) in task::ALL.iter().flat_map(|task| [(task, true), (task, false)]) {
+            let mut settings = settings(&store, task.name(), "gcn");
+            settings.data.standardise = standardise;
+            let error = refused(settings, &path);
             // Vertices are called as in the input.
-            for part in ["vertex 111", "step 3", "feature 3", "expected a finite number"] {
+            for part in ["vertex 111", &format!("step {step}"), "feature 3", "expected a finite number"] {
                 assert!(error.contains(part), "{error}");
             }
         }
         let mut sketch = Sketch::random(2, 20, 12);
-        let vertex = sketch.moments[4].targets[5].0;
-        sketch.moments[4].targets[5].1 = found;
+        let vertex = sketch.moments[step].targets[5].0;
+        sketch.moments[step].targets[5].1 = found;
         sketch.write(&store);
         let error = refused(settings(&store, "node-regression", "gcn"), &path);
-        assert!(error.contains(&format!("vertex {} at step 4", 100 + vertex)), "{error}");
+        assert!(error.contains(&format!("vertex {} at step {step}", 100 + vertex)), "{error}");
     }
+    let mut sketch = Sketch::random(2, 20, 12).sparse();
+    sketch.fixed.sparse.as_mut().unwrap().values[7] = f32::NAN;
+    sketch.write(&store);
+    let error = refused(settings(&store, "link-prediction", "gcn"), &path);
+    assert!(error.contains("feature 2") && error.contains("vertex 107"), "{error}");
 }
 
 #[test]
