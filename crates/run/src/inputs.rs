@@ -81,8 +81,14 @@ impl Inputs {
             vertices: store.vertices(),
             scales: Vec::new(),
         };
+        let mut unread = 0..store.steps();
         if settings.data.standardise && inputs.constant.columns() > 0 {
+            unread.start = train.end;
             inputs.scales = inputs.measure(store, train)?;
+        }
+        if let Constant::Stored(_) = inputs.constant {
+            // What is no number is found now, not when the test comes to it after hours of training.
+            unread.try_for_each(|t| inputs.raw(store, t, None).map(drop))?;
         }
         Ok(inputs)
     }
@@ -159,7 +165,7 @@ impl Inputs {
                     return Err(kymo_graph::Error::store(store.path(), problem).into());
                 }
                 if let Some(at) = rows.iter().position(|value| !value.is_finite()) {
-                    return Err(not_a_number(store, t, at / columns, at % columns, rows[at])?);
+                    return Err(not_a_number(store, Some(t), at / columns, at % columns, rows[at])?);
                 }
                 Ok(rows.into_owned())
             }
@@ -221,15 +227,22 @@ fn log_of_one_plus(degree: u32) -> f32 {
 
 fn sparse_rows(store: &Store) -> Result<Option<SparseRows>> {
     let Some(sparse) = store.fixed()?.sparse else { return Ok(None) };
+    if let Some(at) = sparse.values.iter().position(|value| !value.is_finite()) {
+        let vertex = sparse.starts.partition_point(|&start| start as usize <= at) - 1;
+        let (column, found) = (sparse.columns[at] as usize, sparse.values[at]);
+        return Err(not_a_number(store, None, vertex, column, found)?);
+    }
     let pattern = Pattern::new(sparse.width, sparse.starts, sparse.columns)?;
     Ok(Some((Arc::new(pattern), Arc::new(sparse.values))))
 }
 
-fn not_a_number(store: &Store, t: Step, vertex: usize, column: usize, found: f32) -> Result<Error> {
+/// The complaint about a feature, of one step or of all.
+fn not_a_number(store: &Store, t: Option<Step>, vertex: usize, column: usize, found: f32) -> Result<Error> {
     let name = store.ids()?.name(vertex as u32);
     let place = Place::file(store.path().display().to_string()).column(format!("feature {}", column + 1));
+    let step = t.map_or(String::new(), |t| format!(", step {t}"));
     let problem = format!(
-        "found {found} at vertex {name}, step {t}, expected a finite number; mend the input and ingest it again"
+        "found {found} at vertex {name}{step}, expected a finite number; mend the input and ingest it again"
     );
     Ok(kymo_graph::Error::input(place, problem).into())
 }

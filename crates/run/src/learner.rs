@@ -210,7 +210,9 @@ impl Learner {
             let mut window = Vec::with_capacity(loaded.len());
             for loaded in loaded {
                 let features = self.frames.inputs().columns(&mut tape, &loaded.rows, &learnt)?;
-                window.push(Frame { graph: &loaded.graph, features, kept: Some(&loaded.kept) });
+                // Learnt columns change with every step of training, also where they are looked at as constants.
+                let kept = learnt.is_empty().then_some(&loaded.kept);
+                window.push(Frame { graph: &loaded.graph, features, kept });
             }
             let (mut before, mut before_rows) = (Vec::new(), Vec::new());
             if let Some(carried) = look.before {

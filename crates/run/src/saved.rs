@@ -52,13 +52,20 @@ struct DataFacts {
     steps: u64,
     edges: u64,
     features: u64,
+    /// A checksum over those of its files: numbers may change where no count does.
+    content: u32,
 }
 
 impl DataFacts {
     fn of(learner: &Learner) -> DataFacts {
         let manifest = learner.frames().store().manifest();
         let (vertices, steps, edges) = (manifest.vertices, manifest.steps, manifest.edges);
-        DataFacts { vertices, steps, edges, features: manifest.features.width }
+        let parts = manifest.parts.iter().map(|part| &part.file);
+        let mut content = crc32fast::Hasher::new();
+        for file in parts.chain(&manifest.ids).chain(&manifest.fixed) {
+            content.update(&file.crc32.to_le_bytes());
+        }
+        DataFacts { vertices, steps, edges, features: manifest.features.width, content: content.finalize() }
     }
 }
 
@@ -147,16 +154,18 @@ impl Saved {
         let (then, now) = (&self.data, DataFacts::of(learner));
         if *then != now {
             let problem = format!(
-                "the data has changed since the run began ({} vertices, {} steps, {} edges, {} features then; {}, {}, {} and {} \
-                 now); what was for training might be for the test now. Begin a new run",
+                "the data has changed since the run began ({} vertices, {} steps, {} edges, {} features, content {:08x} then; \
+                 {}, {}, {}, {} and {:08x} now); what was for training might be for the test now. Begin a new run",
                 then.vertices,
                 then.steps,
                 then.edges,
                 then.features,
+                then.content,
                 now.vertices,
                 now.steps,
                 now.edges,
-                now.features
+                now.features,
+                now.content
             );
             return Err(Error::file(path, problem));
         }

@@ -7,7 +7,7 @@ use kymo_graph::Step;
 use serde::Serialize;
 
 use crate::clock::Work;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::evaluate::{Evaluation, Metrics, evaluate, measure};
 use crate::folder::{Folder, checkpoint, now};
 use crate::frames::process_memory;
@@ -141,6 +141,7 @@ pub fn train(
         }
         let trained = pace.seconds();
         let validation = measure(learner, Part::Validation)?;
+        check_finite(&validation, position.epoch + 1)?;
         let reached = validation.get(deciding.name()).copied();
         let better = reached.is_none_or(|value| {
             position.best_epoch == 0
@@ -175,6 +176,17 @@ pub fn train(
         }
     }
     finish(learner, &position, best, folder)
+}
+
+/// Fails where the last step of an epoch went astray, which no loss tells: such parameters are not worth a checkpoint.
+fn check_finite(validation: &Metrics, epoch: usize) -> Result<()> {
+    match validation.iter().find(|(_, value)| !value.is_finite()) {
+        None => Ok(()),
+        Some((name, value)) => Err(Error::Diverged(format!(
+            "the {name} of the validation became {value} after epoch {epoch}; the last checkpoint is that of before. Lower \
+             train.learning_rate, set train.clip, or look for extreme values in the data"
+        ))),
+    }
 }
 
 /// The windows of an epoch in the order in which they are trained on.

@@ -196,3 +196,94 @@ fn weigh(left: &[f32], right: &[f32], weights: &[f32]) -> f32 {
     }
     sums.iter().sum::<f32>() + rest
 }
+
+#[cfg(test)]
+mod tests {
+    use kymo_tensor::Arena;
+    use proptest::prelude::*;
+
+    use super::super::fixture::{Steps, VERTICES, steps, store};
+    use super::*;
+
+    /// Not a multiple of the lanes, so that there is a rest.
+    const WIDTH: usize = 19;
+
+    /// Parameters of which none is zero, and embeddings of all vertices.
+    fn random(history: bool, seed: u64) -> (Params, Vec<f32>) {
+        let mut params = Params::new(slots(WIDTH, history), seed).unwrap();
+        params.values.iter_mut().flatten().enumerate().for_each(|(i, value)| *value += 0.01 * (i % 5) as f32);
+        let draws = crate::random::Random::new(seed);
+        let embeddings = (0..(VERTICES * WIDTH) as u64).map(|place| draws.share(place) as f32 - 0.5);
+        (params, embeddings.collect())
+    }
+
+    /// The scores of all pairs on a tape, source by source, and the parts of all vertices side by side.
+    fn on_tape(params: &Params, embeddings: &[f32], pasts: Option<&Pasts>, t: Step) -> (Vec<f32>, Vec<f32>) {
+        let arena = Arena::new();
+        let mut tape = Tape::new(&arena);
+        let bound = params.bind(&mut tape).unwrap();
+        let embeddings = tape.copied(Shape::new(VERTICES, WIDTH), embeddings).unwrap();
+        let extra = OF_VERTICES.map(|name| bound.get(name).unwrap());
+        let both = ends(&mut tape, embeddings, &extra).unwrap();
+        let vertices = || 0..VERTICES as Vertex;
+        let (sources, targets): (Vec<_>, Vec<_>) =
+            vertices().flat_map(|source| vertices().map(move |target| (source, target))).unzip();
+        let facts = pasts.map(|pasts| {
+            sources
+                .iter()
+                .zip(&targets)
+                .flat_map(|(&source, &target)| pasts.facts(source, target, t))
+                .collect()
+        });
+        let pairs = Pairs { sources, targets, facts: facts.unwrap_or_default() };
+        let scores = scores(&mut tape, &bound, both, pairs).unwrap();
+        let side_by_side = tape.concatenate_columns(&both).unwrap();
+        (tape.value(scores).to_vec(), tape.value(side_by_side).to_vec())
+    }
+
+    /// Every edge with its opposite.
+    fn mirrored(steps: &Steps) -> Steps {
+        let both = |&(source, target): &(Vertex, Vertex)| [(source, target), (target, source)];
+        steps.iter().map(|step| step.iter().flat_map(both).collect()).collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
+        #[test]
+        fn plain_scores_are_those_of_the_tape(steps in steps(1..6), directed: bool, history: bool, seed in 0u64..100) {
+            let steps = if directed { steps } else { mirrored(&steps) };
+            let folder = tempfile::tempdir().unwrap();
+            let pasts = Pasts::new(&store(folder.path(), &steps, directed)).unwrap();
+            prop_assert_eq!(pasts.against.is_some(), directed);
+            let pasts = history.then_some(&pasts);
+            let (params, embeddings) = random(history, seed);
+            for t in 0..steps.len() {
+                let (expected, parts) = on_tape(&params, &embeddings, pasts, t);
+                let decoder = Decoder::new(&parts, pasts, &params).unwrap();
+                for (source, expected) in expected.chunks(VERTICES).enumerate() {
+                    let source = source as Vertex;
+                    let pairs: Vec<_> = (0..VERTICES as Vertex).map(|target| (source, target)).collect();
+                    let mut row = vec![f32::NAN; VERTICES];
+                    decoder.row(source, t, &mut row);
+                    let alone: Vec<f32> = pairs.iter().map(|&(u, v)| decoder.score(u, v, t)).collect();
+                    // The same bits, so that ties among targets are the same whichever way they are asked for.
+                    prop_assert_eq!(&row, &alone);
+                    prop_assert_eq!(&decoder.scores(&pairs, t), &alone);
+                    for (found, expected) in alone.iter().zip(expected) {
+                        prop_assert!((found - expected).abs() < 1e-5, "{} and {}", found, expected);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_decoder_without_its_parameters_names_what_is_missing() {
+        let (params, embeddings) = random(false, 1);
+        let folder = tempfile::tempdir().unwrap();
+        let pasts = Pasts::new(&store(folder.path(), &Vec::new(), true)).unwrap();
+        let error = Decoder::new(&embeddings, Some(&pasts), &params).err().unwrap().to_string();
+        assert!(error.contains(HISTORY), "{error}");
+    }
+}

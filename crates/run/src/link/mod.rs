@@ -19,6 +19,7 @@ mod fixture {
     //! Small stores for the tests of this folder, and random steps to fill them with.
 
     use std::collections::BTreeSet;
+    use std::path::Path;
 
     use kymo_graph::snapshot::{Edge, Snapshot, Vertex};
     use kymo_graph::store::{Plan, Writer};
@@ -46,17 +47,21 @@ mod fixture {
         edges
     }
 
-    /// The history of a store with these steps.
-    pub(super) fn history(steps: &Steps) -> History {
-        let folder = tempfile::tempdir().unwrap();
-        let mut writer = Writer::create(&folder.path().join("store"), false).unwrap();
-        writer.plan(Plan { directed: true, ..Plan::default() });
+    /// A store with these steps; in an undirected one every edge must come with its opposite.
+    pub(super) fn store(folder: &Path, steps: &Steps, directed: bool) -> Store {
+        let mut writer = Writer::create(&folder.join("store"), false).unwrap();
+        writer.plan(Plan { directed, ..Plan::default() });
         writer.add_vertices(&Ids::Number((0..VERTICES as u64).collect())).unwrap();
         for step in steps {
             let edges = StepEdges::All(Snapshot::from_edges(edges(step)));
             writer.push(StepData { edges, ..StepData::default() }).unwrap();
         }
-        let store: Store = writer.finish().unwrap();
-        History::new(&store).unwrap()
+        writer.finish().unwrap()
+    }
+
+    /// The history of a store with these steps.
+    pub(super) fn history(steps: &Steps) -> History {
+        let folder = tempfile::tempdir().unwrap();
+        History::new(&store(folder.path(), steps, true)).unwrap()
     }
 }

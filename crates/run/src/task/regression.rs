@@ -51,6 +51,8 @@ impl Task for Regression {
             mean: 0.0,
             scale: (0.0, 1.0),
         };
+        // What is no number is found now, not when the test comes to it.
+        (0..goal.store.steps()).try_for_each(|step| goal.truth(step).map(drop))?;
         goal.measure(settings.task.target == Target::Standardised)?;
         Ok(Box::new(goal))
     }

@@ -1,0 +1,213 @@
+//! Small data that can be changed step by step, settings that fit it, and someone who looks on and says when to stop.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use kymo_graph::snapshot::{Edge, Snapshot};
+use kymo_graph::store::{FeatureFacts, FeatureKind, Fixed, Plan, SparseFeatures, Writer};
+use kymo_graph::{FeatureChange, Ids, Progress, StepData, StepEdges, Store, Vertex};
+use kymo_run::random::Random;
+use kymo_run::settings::Mode;
+use kymo_run::train::{Ending, Line, Summary, Watch};
+use kymo_run::{Learner, Session, Settings};
+
+/// Columns of the features.
+pub const FEATURES: usize = 3;
+
+/// All ways to cut a sequence.
+pub const MODES: [Mode; 3] = [Mode::Windows, Mode::Sequence, Mode::Truncated];
+
+/// A step, in a form that a test can change.
+#[derive(Clone, Debug, Default)]
+pub struct Moment {
+    /// Source and target of every edge.
+    pub edges: BTreeSet<(Vertex, Vertex)>,
+    /// A row for every vertex; not written where the data has sparse features.
+    pub features: Vec<f32>,
+    /// The values of some vertices.
+    pub targets: Vec<(Vertex, f32)>,
+    /// The classes of some vertices.
+    pub labels: Vec<(Vertex, u32)>,
+}
+
+/// Data before it is written.
+#[derive(Clone, Debug, Default)]
+pub struct Sketch {
+    /// How many vertices there are.
+    pub vertices: usize,
+    /// The steps.
+    pub moments: Vec<Moment>,
+    /// What holds for all steps.
+    pub fixed: Fixed,
+}
+
+impl Sketch {
+    /// Random data: most edges stay from one step to the next, so that they have a past, and all counts change, so that no
+    /// two steps are alike.
+    pub fn random(seed: u64, vertices: usize, steps: usize) -> Sketch {
+        let random = Random::new(seed);
+        let mut moments = Vec::new();
+        let mut edges = BTreeSet::new();
+        for step in 0..steps as u64 {
+            let draws = random.stream(step);
+            let number = |position: u64| (draws.stream(1).share(position) * 2.0 - 1.0) as f32;
+            let drawn = |position: u64| draws.stream(2).below(vertices, position) as Vertex;
+            let mut place = 0;
+            edges.retain(|_| {
+                place += 1;
+                draws.stream(3).share(place) < 0.8
+            });
+            let wanted = vertices * 2 + draws.stream(4).below(vertices, 0);
+            edges.extend(
+                (0..(wanted - edges.len().min(wanted)) as u64).map(|i| (drawn(2 * i), drawn(2 * i + 1))),
+            );
+            let some = |vertex: &Vertex| draws.stream(5).share(u64::from(*vertex)) < 0.8;
+            let labelled: Vec<Vertex> = (0..vertices as Vertex).filter(some).collect();
+            moments.push(Moment {
+                edges: edges.clone(),
+                features: (0..(vertices * FEATURES) as u64).map(number).collect(),
+                targets: labelled
+                    .iter()
+                    .map(|&v| (v, 5.0 + 3.0 * number(1_000_000 + u64::from(v))))
+                    .collect(),
+                labels: labelled
+                    .iter()
+                    .map(|&v| (v, draws.stream(6).below(2, u64::from(v)) as u32))
+                    .collect(),
+            });
+        }
+        Sketch { vertices, moments, fixed: Fixed::default() }
+    }
+
+    /// The same with one of five columns for each vertex instead of features that change.
+    pub fn sparse(mut self) -> Sketch {
+        let vertices = self.vertices;
+        self.fixed.sparse = Some(SparseFeatures {
+            width: 5,
+            starts: (0..=vertices as u64).collect(),
+            columns: (0..vertices as u32).map(|vertex| vertex * 3 % 5).collect(),
+            values: (0..vertices).map(|vertex| 1.0 + vertex as f32 / vertices as f32).collect(),
+        });
+        self
+    }
+
+    /// The same up to `keep` steps, and nothing in common with it afterwards.
+    pub fn with_another_future(&self, keep: usize, seed: u64) -> Sketch {
+        let mut other = Sketch::random(seed, self.vertices, self.moments.len()).moments;
+        for moment in &mut other {
+            moment.features.iter_mut().for_each(|value| *value = *value * 50.0 + 7.0);
+            moment.targets.iter_mut().for_each(|(_, value)| *value = *value * 50.0 - 9.0);
+            moment.labels.iter_mut().for_each(|(_, class)| *class = 0);
+        }
+        let moments = [&self.moments[..keep], &other[keep..]].concat();
+        Sketch { moments, ..self.clone() }
+    }
+
+    /// Writes it, in the place of what is there.
+    pub fn write(&self, path: &Path) -> Arc<Store> {
+        let mut writer = Writer::create(path, true).unwrap();
+        let (kind, width) = match &self.fixed.sparse {
+            Some(sparse) => (FeatureKind::Sparse, sparse.width),
+            None => (FeatureKind::Dense, FEATURES),
+        };
+        let features = FeatureFacts { kind, width: width as u64, segments: 1 };
+        let classes = vec!["left".into(), "right".into()];
+        writer.plan(Plan { directed: true, features, classes, ..Plan::default() });
+        writer.add_vertices(&Ids::Number((100..100 + self.vertices as u64).collect())).unwrap();
+        writer.fixed(&self.fixed).unwrap();
+        for moment in &self.moments {
+            let edges = moment.edges.iter().map(|&(source, target)| Edge::new(source, target)).collect();
+            writer
+                .push(StepData {
+                    edges: StepEdges::All(Snapshot::from_edges(edges)),
+                    features: FeatureChange::All(moment.features.clone()),
+                    targets: moment.targets.clone(),
+                    labels: moment.labels.clone(),
+                    ..StepData::default()
+                })
+                .unwrap();
+        }
+        Arc::new(writer.finish().unwrap())
+    }
+}
+
+/// Settings for small data.
+pub fn settings(store: &Path, task: &str, model: &str) -> Settings {
+    let mut settings = Settings::default();
+    settings.data.store = store.to_string_lossy().into_owned();
+    settings.task.name = task.into();
+    settings.model.name = model.into();
+    (settings.model.hidden, settings.model.heads) = (8, 2);
+    (settings.train.window, settings.train.epochs, settings.train.patience) = (3, 3, 0);
+    settings.link.evaluate_negatives = 10;
+    // Fewer than there are, so that there is something to choose.
+    (settings.link.positives, settings.link.validate_positives) = (60, 50);
+    settings
+}
+
+/// Looks on, keeps what it is shown, and asks to stop after some windows.
+#[derive(Default)]
+pub struct Onlooker {
+    /// What was logged.
+    pub lines: Vec<Line>,
+    /// Windows after which to stop; `None`: never.
+    stop_after: Option<usize>,
+    windows: usize,
+}
+
+impl Onlooker {
+    /// One who asks to stop after so many windows.
+    pub fn until(windows: usize) -> Onlooker {
+        Onlooker { stop_after: Some(windows), ..Onlooker::default() }
+    }
+}
+
+impl Watch for Onlooker {
+    fn window(&mut self, _: &kymo_run::train::Progress) {
+        self.windows += 1;
+    }
+
+    fn epoch(&mut self, line: &Line) {
+        self.lines.push(line.clone());
+    }
+
+    fn stop(&self) -> bool {
+        self.stop_after.is_some_and(|most| self.windows >= most)
+    }
+}
+
+/// Begins a run and trains it to its end.
+pub fn run(settings: &Settings, path: &Path) -> (Vec<Line>, Summary) {
+    let mut onlooker = Onlooker::default();
+    let session = Session::begin(settings.clone(), path, &Progress::silent()).unwrap();
+    match session.train(&mut onlooker).unwrap() {
+        Ending::Finished(summary) => (onlooker.lines, *summary),
+        Ending::Stopped => panic!("nobody asked to stop"),
+    }
+}
+
+/// Trains without a folder; the losses of all windows.
+pub fn practise(learner: &mut Learner, epochs: usize) -> Vec<f32> {
+    let windows = learner.split().windows(&learner.settings);
+    let mut losses = Vec::new();
+    for epoch in 0..epochs {
+        learner.carried = None;
+        for (number, window) in windows.iter().enumerate() {
+            losses.extend(learner.step(window.clone(), (epoch * windows.len() + number) as u64).unwrap());
+        }
+    }
+    losses
+}
+
+/// What a model says at the samples, one after the other.
+pub fn outputs(learner: &mut Learner, samples: std::ops::Range<usize>) -> Vec<Vec<f32>> {
+    let mut all = Vec::new();
+    learner
+        .outputs(samples, |_, _, outputs| {
+            all.push(outputs);
+            Ok(())
+        })
+        .unwrap();
+    all
+}

@@ -1,0 +1,52 @@
+//! The gradient that is followed is that of the loss: all the way from the data to the step of the optimiser.
+
+use kymo_run::settings::{ClassWeights, Features, Mode};
+use kymo_run::{Learner, task};
+
+use crate::fixture::{Sketch, settings};
+
+#[test]
+fn steps_go_along_the_gradient_of_the_loss_of_every_task() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let store = Sketch::random(1, 20, 12).write(&path);
+    for task in task::ALL {
+        for (mode, model) in [(Mode::Windows, "gcn-gru"), (Mode::Truncated, "t-gcn")] {
+            let mut settings = settings(&path, task.name(), model);
+            settings.train.mode = mode;
+            settings.data.features = Features::Both;
+            settings.task.class_weights = ClassWeights::Balanced;
+            // Without momentum yet and without a limit, the first step of this optimiser is the gradient itself.
+            settings.train.optimiser = "sgd".into();
+            (settings.train.learning_rate, settings.train.clip) = (1.0, 0.0);
+            let step = |change: Option<(usize, &[f32], f32)>| {
+                let mut learner = Learner::open(settings.clone(), store.clone()).unwrap();
+                if let Some((slot, direction, length)) = change {
+                    let values = learner.params.values[slot].iter_mut();
+                    values.zip(direction).for_each(|(value, along)| *value += length * along);
+                }
+                let before = learner.params.values.clone();
+                let loss = learner.step(2..5, 7).unwrap().unwrap();
+                (f64::from(loss), before, learner)
+            };
+            let (_, before, learner) = step(None);
+            for (number, slot) in learner.params.slots().iter().enumerate() {
+                let after = &learner.params.values[number];
+                let gradient: Vec<f32> = before[number].iter().zip(after).map(|(a, b)| a - b).collect();
+                let norm = gradient.iter().map(|&value| f64::from(value).powi(2)).sum::<f64>().sqrt();
+                let name = format!("{} {model} {}", task.name(), slot.name);
+                assert!(norm > 1e-5, "{name} has no gradient");
+                // Along the gradient the loss changes most, so that its rounding weighs least.
+                let direction: Vec<f32> =
+                    gradient.iter().map(|&value| (f64::from(value) / norm) as f32).collect();
+                let length = 1e-2f32;
+                let [more, less] = [length, -length].map(|length| step(Some((number, &direction, length))).0);
+                let slope = (more - less) / (2.0 * f64::from(length));
+                assert!(
+                    (slope - norm).abs() < 0.02 * norm + 2e-5,
+                    "{name}: {slope} along a gradient of {norm}"
+                );
+            }
+        }
+    }
+}

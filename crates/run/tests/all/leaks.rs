@@ -1,0 +1,168 @@
+//! Nothing of what comes after training is known in training, and nothing of what comes after a sample at the sample.
+
+use std::path::Path;
+
+use kymo_run::checkpoint::Checkpoint;
+use kymo_run::settings::{ClassWeights, Features, Mode};
+use kymo_run::split::Part;
+use kymo_run::task::{self, Says};
+use kymo_run::{Learner, Settings, folder};
+
+use crate::fixture::{MODES, Sketch, outputs, practise, run, settings};
+
+/// Settings under which everything that is measured on the training steps is used.
+fn measured(store: &Path, task: &str, model: &str, features: Features) -> Settings {
+    let mut settings = settings(store, task, model);
+    settings.data.features = features;
+    (settings.data.standardise, settings.data.lags) = (true, 2);
+    (settings.link.history, settings.link.historical) = (true, 0.5);
+    settings.task.class_weights = ClassWeights::Balanced;
+    settings.model.dropout = 0.2;
+    settings
+}
+
+/// Everything that training leaves behind: the losses of the epochs, and the last parameters.
+fn training(settings: &Settings, path: &Path) -> (Vec<u64>, Vec<(String, Vec<u32>)>) {
+    let (lines, _) = run(settings, path);
+    let arrays = Checkpoint::read(&folder::checkpoint(path)).unwrap().arrays;
+    let parameters = arrays.into_iter().filter(|(name, _)| name.starts_with("parameter."));
+    let bits = |values: Vec<f32>| values.iter().map(|value| value.to_bits()).collect();
+    (
+        lines.iter().map(|line| line.loss.to_bits()).collect(),
+        parameters.map(|(name, array)| (name, bits(array.values))).collect(),
+    )
+}
+
+/// The steps that training may look at: up to the truth of its last sample.
+fn seen_in_training(settings: &Settings, learner: &Learner) -> usize {
+    let horizon = if settings.task.name == task::LINK_PREDICTION { 1 } else { settings.task.horizon };
+    learner.split().samples(Part::Train).end + horizon
+}
+
+#[test]
+fn what_comes_after_training_does_not_change_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let sketch = Sketch::random(1, 30, 14);
+    let (one, other) = (folder.path().join("one"), folder.path().join("other"));
+    let store = sketch.write(&one);
+    let mut number = 0;
+    for task in task::ALL {
+        for (mode, features, horizon) in [
+            (Mode::Windows, Features::Both, 1),
+            (Mode::Truncated, Features::Degrees, 2),
+            (Mode::Sequence, Features::Learnt, 1),
+        ] {
+            number += 1;
+            let mut settings = measured(&one, task.name(), "gcn-gru", features);
+            (settings.train.mode, settings.task.horizon) = (mode, horizon);
+            let learner = Learner::open(settings.clone(), store.clone()).unwrap();
+            let seen = seen_in_training(&settings, &learner);
+            assert!(seen + 2 < sketch.moments.len(), "something must come after training");
+            sketch.with_another_future(seen, 99).write(&other);
+            let path = |name: &str| folder.path().join(format!("{name}{number}"));
+            let first = training(&settings, &path("a"));
+            settings.data.store = other.to_string_lossy().into_owned();
+            let second = training(&settings, &path("b"));
+            assert!(first == second, "{} {mode:?} {features:?}", task.name());
+            // What training does look at changes it: the test would notice.
+            sketch.with_another_future(seen - 1, 99).write(&other);
+            assert!(first.1 != training(&settings, &path("c")).1, "{} {mode:?}", task.name());
+        }
+    }
+}
+
+/// What a model says at a sample, as it would be written: for links with the history of the pairs.
+fn says(learner: &mut Learner, sample: usize) -> (Vec<Vec<u32>>, Vec<Vec<String>>) {
+    let outputs = outputs(learner, sample..sample + 1).pop().unwrap();
+    let table = learner.goal.table(sample, Says::Model(&outputs, &learner.params), 1000).unwrap();
+    (table.vertices, table.values)
+}
+
+#[test]
+fn what_comes_after_a_sample_does_not_change_what_is_said_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let sketch = Sketch::random(2, 30, 16);
+    let (one, other) = (folder.path().join("one"), folder.path().join("other"));
+    let store = sketch.write(&one);
+    for task in task::ALL {
+        for mode in MODES {
+            let mut settings = measured(&one, task.name(), "t-gcn", Features::Both);
+            settings.train.mode = mode;
+            let mut learner = Learner::open(settings.clone(), store.clone()).unwrap();
+            let seen = seen_in_training(&settings, &learner);
+            practise(&mut learner, 1);
+            let validation = learner.split().samples(Part::Validation);
+            let samples = [0, validation.start - 1, validation.start, validation.end - 1, validation.end];
+            for sample in samples {
+                let changed = sketch.with_another_future(seen.max(sample + 1), 5).write(&other);
+                let mut other = Learner::open(settings.clone(), changed).unwrap();
+                other.params.values = learner.params.values.clone();
+                assert!(
+                    says(&mut learner, sample) == says(&mut other, sample),
+                    "{} {mode:?} {sample}",
+                    task.name()
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn what_the_baselines_say_does_not_change_either() {
+    let folder = tempfile::tempdir().unwrap();
+    let sketch = Sketch::random(3, 30, 16);
+    let (one, other) = (folder.path().join("one"), folder.path().join("other"));
+    let store = sketch.write(&one);
+    for task in task::ALL {
+        let settings = settings(&one, task.name(), "gcn");
+        let learner = Learner::open(settings.clone(), store.clone()).unwrap();
+        let sample = learner.split().samples(Part::Test).start;
+        let changed =
+            Learner::open(settings, sketch.with_another_future(sample + 1, 5).write(&other)).unwrap();
+        for &baseline in learner.goal.baselines() {
+            let table =
+                |learner: &Learner| learner.goal.table(sample, Says::Baseline(baseline), 1000).unwrap();
+            assert_eq!(table(&learner).values, table(&changed).values, "{baseline}");
+        }
+    }
+}
+
+#[test]
+fn classes_that_never_change_are_learnt_from_other_vertices_than_they_are_judged_by() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut sketch = Sketch::random(4, 24, 5);
+    sketch.moments.iter_mut().for_each(|moment| moment.labels.clear());
+    sketch.fixed.classes = (0..24).map(|vertex| (vertex * 7 % 5) % 2).collect();
+    let store = folder.path().join("store");
+    let mut settings = measured(&store, "node-classification", "gcn", Features::Both);
+    (settings.train.epochs, settings.task.class_weights) = (1, ClassWeights::None);
+    for told in [false, true] {
+        if told {
+            sketch.fixed.splits = (0..24u8).map(|vertex| vertex % 4).collect();
+        }
+        let look = |sketch: &Sketch| {
+            let mut learner = Learner::open(settings.clone(), sketch.write(&store)).unwrap();
+            let losses = practise(&mut learner, 1);
+            let mut accuracy = |part| kymo_run::evaluate::measure(&mut learner, part).unwrap()["accuracy"];
+            (losses, accuracy(Part::Validation), accuracy(Part::Test))
+        };
+        let before = look(&sketch);
+        // Vertices without a part, for training, for validation, for the test.
+        let mut counts = [0; 4];
+        for vertex in 0..24 {
+            let mut turned = sketch.clone();
+            turned.fixed.classes[vertex] = 1 - turned.fixed.classes[vertex];
+            let after = look(&turned);
+            let part = match (after.0 == before.0, after.1 == before.1, after.2 == before.2) {
+                (true, true, true) => 0,
+                (false, _, _) => 1,
+                (true, false, true) => 2,
+                (true, true, false) => 3,
+                (true, false, false) => panic!("vertex {vertex} judges twice"),
+            };
+            counts[part] += 1;
+            assert!(!told || part == vertex % 4, "vertex {vertex} is in part {part}");
+        }
+        assert!(counts[1..].iter().all(|&count| count > 0) && (told || counts[0] == 0), "{counts:?}");
+    }
+}

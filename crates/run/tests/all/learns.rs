@@ -1,0 +1,95 @@
+//! Models learn what can be learnt, and say so when they cannot.
+
+use std::path::{Path, PathBuf};
+
+use kymo_graph::Progress;
+use kymo_graph::generate::{self, Params};
+use kymo_model::metric;
+use kymo_run::session::look;
+use kymo_run::settings::ClassWeights;
+use kymo_run::train::Summary;
+use kymo_run::{Error, Session, Settings, task};
+
+use crate::fixture::{MODES, Onlooker, Sketch, run, settings};
+
+/// A graph whose values and classes follow from features, neighbours and the past.
+fn generated(folder: &Path) -> PathBuf {
+    let kind = generate::find("power-law").unwrap();
+    let params =
+        Params { vertices: 400, edges: 3_000, steps: 20, features: 8, segments: 2, ..kind.defaults() };
+    let path = folder.join("store");
+    generate::write(kind, &params, &path, false, &Progress::silent()).unwrap();
+    path
+}
+
+fn usual(store: &Path, task: &str) -> Settings {
+    let mut settings = settings(store, task, "graphsage-linear");
+    (settings.model.hidden, settings.train.epochs, settings.train.patience) = (16, 12, 0);
+    (settings.link.positives, settings.link.validate_positives, settings.link.evaluate_positives) =
+        (400, 100, 400);
+    settings
+}
+
+/// Fails unless the model is better than every baseline by the metric that decides.
+fn beats_the_baselines(summary: &Summary, task: &dyn task::Task) {
+    let name = task.metrics()[0];
+    let higher = metric::find(name).unwrap().higher_is_better();
+    let reached = summary.test.metrics[name];
+    assert!(!summary.test.baselines.is_empty());
+    for (baseline, metrics) in &summary.test.baselines {
+        let other = metrics[name];
+        let better = if higher { reached > other } else { reached < other };
+        assert!(better, "{}: {name} {reached}, {baseline} {other}", task.name());
+    }
+}
+
+#[test]
+fn models_beat_the_baselines_on_every_task() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = generated(folder.path());
+    for task in task::ALL {
+        let (_, summary) = run(&usual(&store, task.name()), &folder.path().join(task.name()));
+        beats_the_baselines(&summary, *task);
+    }
+}
+
+#[test]
+fn balanced_classes_change_the_loss_and_are_learnt() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = generated(folder.path());
+    let task = task::find("node-classification").unwrap();
+    let mut settings = usual(&store, task.name());
+    settings.train.epochs = 1;
+    let (plain, _) = run(&settings, &folder.path().join("plain"));
+    settings.task.class_weights = ClassWeights::Balanced;
+    settings.train.epochs = 8;
+    let (balanced, summary) = run(&settings, &folder.path().join("balanced"));
+    assert_ne!(plain[0].loss, balanced[0].loss);
+    assert!(balanced[7].loss < balanced[0].loss);
+    beats_the_baselines(&summary, task);
+}
+
+#[test]
+fn a_run_that_goes_astray_says_so_and_keeps_its_last_good_epoch() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("store");
+    Sketch::random(1, 30, 13).write(&store);
+    for task in task::ALL {
+        // In a single window there is no loss that would tell what the step has done.
+        for mode in MODES {
+            let mut settings = settings(&store, task.name(), "gcn");
+            (settings.train.learning_rate, settings.train.clip) = (1e30, 0.0);
+            settings.train.mode = mode;
+            let path = folder.path().join(format!("{}{mode:?}", task.name()));
+            let session = Session::begin(settings, &path, &Progress::silent()).unwrap();
+            let error = session.train(&mut Onlooker::default()).err().unwrap();
+            assert!(matches!(error, Error::Diverged(_)), "{} {mode:?}: {error}", task.name());
+            let text = error.to_string();
+            let place = text.contains("in the window of steps") || text.contains("after epoch 1");
+            assert!(text.contains("Lower train.learning_rate") && place, "{text}");
+            let learner = look(&path, &[], &Progress::silent()).unwrap();
+            assert!(learner.params.values.iter().flatten().all(|value| value.is_finite()));
+            Session::resume(&path, &[], &Progress::silent()).unwrap();
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! Whole runs on small data: one binary, so that it is linked once.
+
+#![allow(clippy::unwrap_used)]
+
+mod fixture;
+mod flat;
+mod gradients;
+mod leaks;
+mod learns;
+mod modes;
+mod refused;
+mod resume;
