@@ -22,8 +22,8 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    fn new(length: usize) -> Self {
-        Buffer { lines: vec![Line([0.0; 16]); length.div_ceil(16)], length }
+    fn new(length: usize, room: usize) -> Self {
+        Buffer { lines: vec![Line([0.0; 16]); room / 16], length }
     }
 
     /// How many numbers there is room for.
@@ -46,6 +46,13 @@ impl DerefMut for Buffer {
     }
 }
 
+/// How much room a buffer of this length gets: eight sizes from one power of two to the next, so that lengths which differ from
+/// step to step, as numbers of pairs do, share buffers instead of each having its own.
+fn room(length: usize) -> usize {
+    let class = (length.next_power_of_two() / 16).max(16);
+    length.next_multiple_of(class)
+}
+
 /// Buffers by length, free to be used.
 #[derive(Debug, Default)]
 pub struct Arena {
@@ -53,8 +60,8 @@ pub struct Arena {
     free: Mutex<BTreeMap<usize, Vec<Buffer>>>,
     allocated: AtomicUsize,
     children: Mutex<Vec<Arena>>,
-    /// Whether a buffer may be lent that is longer than was asked for. Blocks of rows are alike but for the last one, which
-    /// is shorter and which another thread may get in the next step: it is to find room in the buffers of a whole block.
+    /// Whether a buffer may be lent that is much longer than was asked for. Blocks of rows are alike but for the last one,
+    /// which is shorter and which another thread may get in the next step: it is to find room in the buffers of a whole block.
     lends_longer: bool,
 }
 
@@ -69,19 +76,20 @@ impl Arena {
         if length == 0 {
             return Buffer::default();
         }
-        let room = length.next_multiple_of(16);
+        let room = room(length);
+        let most = if self.lends_longer { usize::MAX } else { 2 * room };
         let mut free = self.free.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let exact = free.get_mut(&room).and_then(Vec::pop);
         let found = exact.or_else(|| {
-            let longer = free.range_mut(room..).find(|(_, buffers)| !buffers.is_empty());
-            longer.filter(|_| self.lends_longer).and_then(|(_, buffers)| buffers.pop())
+            let longer = free.range_mut(room..=most).find(|(_, buffers)| !buffers.is_empty());
+            longer.and_then(|(_, buffers)| buffers.pop())
         });
         if let Some(buffer) = found {
             return Buffer { length, ..buffer };
         }
         drop(free);
         self.allocated.fetch_add(room, Ordering::Relaxed);
-        Buffer::new(length)
+        Buffer::new(length, room)
     }
 
     /// A buffer of this length that holds zeros.
@@ -129,12 +137,28 @@ mod tests {
     use super::*;
 
     #[test]
+    fn lengths_that_differ_share_buffers() {
+        let arena = Arena::new();
+        for length in (1000..2000).chain(1000..2000) {
+            let buffer = arena.take(length);
+            assert!(buffer.len() == length && buffer.room() <= 2000 + 128);
+            arena.give(buffer);
+        }
+        assert!(arena.bytes() <= 4 * 9 * 2048, "{}", arena.bytes());
+        for length in 1..5000usize {
+            let room = room(length);
+            assert!(room >= length && room.is_multiple_of(16) && room <= (length + 15).max(length * 9 / 8));
+        }
+    }
+
+    #[test]
     fn buffers_are_used_again_and_lent_arenas_give_longer_ones() {
         let arena = Arena::new();
         for _ in 0..3 {
             let buffers = [arena.take(5), arena.take(7)];
             assert_eq!(buffers.map(|buffer| (buffer.len(), arena.give(buffer)).0), [5, 7]);
         }
+
         assert_eq!(arena.bytes(), 4 * 2 * 16);
         assert!(arena.take(5).as_ptr().addr().is_multiple_of(64));
         let lent = arena.lend();
