@@ -11,5 +11,6 @@ mod real_data;
 mod tidy;
 mod train;
 mod train_bad;
+mod train_killed;
 mod train_resumed;
 mod train_settings;

@@ -88,3 +88,25 @@ fn what_was_computed_cannot_be_changed_afterwards() {
         "{error}"
     );
 }
+
+/// Whatever ends a run between its first files, there is a way on.
+#[test]
+fn a_run_that_failed_while_it_began_goes_on() {
+    let bench = Bench::new();
+    bench.make_small();
+    bench.done("train small --epochs 2 -o whole");
+    // A file where the folder for TensorBoard should be ends the run when its log is there already.
+    std::fs::create_dir(bench.path("run")).unwrap();
+    bench.file("run/tensorboard", "");
+    assert!(bench.refused("train small --epochs 2 -o run").contains("tensorboard"));
+    std::fs::remove_file(bench.path("run/tensorboard")).unwrap();
+    bench.done("train small --epochs 2 -o run --resume");
+    assert!(bench.checkpoint("run") == bench.checkpoint("whole"));
+    // A log alone is nothing to go on with, and says so instead of pointing in a circle.
+    std::fs::remove_file(bench.path("run/checkpoint.safetensors")).unwrap();
+    let error = bench.refused("train small -o run --resume");
+    assert_eq!(
+        error,
+        "--output: run has the log of a run but no checkpoint to go on from; choose another folder"
+    );
+}

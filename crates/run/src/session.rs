@@ -30,11 +30,12 @@ impl Session {
     pub fn begin(settings: Settings, path: &Path, progress: &Progress) -> Result<Session> {
         Folder::check_new(path)?;
         let learner = open(settings, path, progress)?;
-        let folder = Folder::create(path, &learner.settings)?;
-        let session = Session { learner, position: Position::default(), best: None, folder };
-        // From here on there is something to go on from.
-        save(&session.learner, &session.position, &session.best, &folder::checkpoint(path))?;
-        Ok(session)
+        let (position, best) = (Position::default(), None);
+        folder::write_settings(path, &learner.settings)?;
+        // Before the log: a log without a checkpoint would look like a run, and there would be nothing to go on from.
+        save(&learner, &position, &best, &folder::checkpoint(path))?;
+        let folder = Folder::create(path)?;
+        Ok(Session { learner, position, best, folder })
     }
 
     /// Goes on with the run in a folder, with the settings it was begun with. `changes` may ask for more epochs, more
