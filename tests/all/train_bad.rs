@@ -30,7 +30,7 @@ fn data_without_what_the_task_needs_is_refused() {
 fn a_loss_that_is_no_number_ends_the_run_and_not_its_checkpoint() {
     let bench = Bench::new();
     bench.make_small();
-    for mode in ["windows"] {
+    for mode in ["windows", "sequence"] {
         let run = &format!("far-{mode}");
         let wild = "--set train.learning_rate=1e30 --set train.clip=0";
         let answer = bench.kymo(&format!("train small --mode {mode} {wild} -o {run} --json"));
