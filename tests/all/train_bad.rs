@@ -1,6 +1,7 @@
 //! Runs that cannot be: data without what the task needs, numbers that run away, files that are damaged.
 
 use crate::fixture::Bench;
+use std::path::Path;
 
 #[test]
 fn data_without_what_the_task_needs_is_refused() {
@@ -97,4 +98,15 @@ fn folders_without_a_run_are_refused() {
             assert_eq!(error, format!("RUN: {folder} has no run; kymo train -o {folder} makes one"));
         }
     }
+}
+
+/// Data is made before it is known whether the settings go with it.
+#[test]
+fn what_is_refused_leaves_no_built_in_data_behind() {
+    let bench = Bench::new();
+    assert!(bench.refused("train --window 100 -o run").starts_with("train.window: "));
+    std::fs::create_dir(bench.path("mine")).unwrap();
+    bench.file("mine/notes.txt", "keep");
+    bench.refused("train --window 100 -o mine");
+    assert!(bench.path("mine/notes.txt").exists() && !Path::exists(&bench.path("mine/data")));
 }

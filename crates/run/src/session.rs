@@ -29,7 +29,8 @@ impl Session {
     /// Begins a run in a new folder; nothing is left there if the settings do not go with the data.
     pub fn begin(settings: Settings, path: &Path, progress: &Progress) -> Result<Session> {
         Folder::check_new(path)?;
-        let learner = open(settings, path, progress)?;
+        let there = [folder::data(path), path.to_path_buf()].map(|path| path.exists());
+        let learner = open(settings, path, progress).inspect_err(|_| unmake(path, there))?;
         let (position, best) = (Position::default(), None);
         folder::write_settings(path, &learner.settings)?;
         // Before the log: a log without a checkpoint would look like a run, and there would be nothing to go on from.
@@ -105,6 +106,18 @@ fn open(settings: Settings, path: &Path, progress: &Progress) -> Result<Learner>
         store => Store::open(Path::new(store))?,
     };
     Learner::open(settings, Arc::new(store))
+}
+
+/// Takes away the data that was made for a run that could not begin, and its folder, as far as they were not `there` before.
+fn unmake(path: &Path, there: [bool; 2]) {
+    // What cannot be removed is not the news: the error that led here is.
+    if !there[0] {
+        let _ = std::fs::remove_dir_all(folder::data(path));
+    }
+    if !there[1] {
+        // Only if it is empty: it may be somebody else's by now.
+        let _ = std::fs::remove_dir(path);
+    }
 }
 
 /// Settings that may differ when a run goes on: they say how long and with what, not what is computed.
