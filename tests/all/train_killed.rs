@@ -51,6 +51,7 @@ fn equals_the_uninterrupted(bench: &Bench, task: &str, go_on: &str) {
     bench.done(&format!("{go_on} --epochs {epochs}"));
     bench.done(&format!("train store {task} {ENDLESS} --set train.epochs={epochs} -o whole"));
     assert!(bench.checkpoint("run") == bench.checkpoint("whole"), "{task}");
+    assert!(bench.of_run("run", "settings.toml") == bench.of_run("whole", "settings.toml"), "{task}");
     let facts = |run: &str| {
         let fact = |line: &serde_json::Value| {
             [line["epoch"].clone(), line["loss"].clone(), line["validation"].clone()]

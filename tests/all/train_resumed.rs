@@ -37,6 +37,10 @@ fn going_on_equals_never_having_stopped() {
         train("parts", "--epochs 3");
         let parts = train("parts", "--epochs 6");
         assert!(bench.checkpoint(&whole) == bench.checkpoint(&parts), "{task}");
+        assert!(
+            bench.of_run(&whole, "settings.toml") == bench.of_run(&parts, "settings.toml"),
+            "{task}: settings.toml does not say what was done"
+        );
         for (one, other) in bench.log(&whole).iter().zip(bench.log(&parts)) {
             for key in ["epoch", "loss", "validation", "best", "learning_rate"] {
                 assert_eq!(one[key], other[key], "{task}");

@@ -52,6 +52,7 @@ impl Session {
         let patience = learner.settings.train.patience;
         position.finished = patience > 0 && position.epoch - position.best_epoch >= patience;
         let folder = Folder::reopen(path, position.lines)?;
+        folder::write_settings(path, &learner.settings)?;
         Ok(Session { learner, position, best, folder })
     }
 
