@@ -50,6 +50,7 @@ fn damaged_checkpoints_are_refused() {
     let bench = Bench::new();
     bench.make_small();
     bench.done("train small --epochs 2 -o run");
+    bench.done("train small --epochs 2 --model gcn -o other");
     let whole = bench.checkpoint("run");
     let header = u64::from_le_bytes(whole[..8].try_into().unwrap()) as usize;
     // In the length, in the header, at the first and at the last number.
@@ -59,7 +60,7 @@ fn damaged_checkpoints_are_refused() {
         bytes
     });
     let cut = [0, 5, 8 + header / 2, whole.len() / 2, whole.len() - 1].map(|length| whole[..length].to_vec());
-    let swapped = [b"not a checkpoint at all".to_vec()];
+    let swapped = [bench.checkpoint("other"), b"not a checkpoint at all".to_vec()];
     for bytes in flipped.into_iter().chain(cut).chain(swapped) {
         bench.file("run/checkpoint.safetensors", &bytes);
         let before = bench.files("run");

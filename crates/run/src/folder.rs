@@ -37,15 +37,20 @@ pub fn data(path: &Path) -> PathBuf {
     path.join("data")
 }
 
+/// The settings of the run in this folder.
+pub fn settings(path: &Path) -> PathBuf {
+    path.join("settings.toml")
+}
+
 fn log(path: &Path) -> PathBuf {
     path.join("metrics.jsonl")
 }
 
 /// Writes the settings of a run into its folder, which is made where it is missing.
-pub fn write_settings(path: &Path, settings: &Settings) -> Result<()> {
+pub fn write_settings(path: &Path, values: &Settings) -> Result<()> {
     std::fs::create_dir_all(path).map_err(Error::resource("cannot make the folder", path))?;
-    let text = layers::to_toml(settings)?;
-    write_whole(&path.join("settings.toml"), |file| file.write_all(text.as_bytes()))
+    let text = layers::to_toml(values)?;
+    write_whole(&settings(path), |file| file.write_all(text.as_bytes()))
 }
 
 impl Folder {

@@ -43,7 +43,7 @@ impl Session {
     /// patience or other limits of the machine; whatever would change what was computed so far is refused.
     pub fn resume(path: &Path, changes: &[(String, String, String)], progress: &Progress) -> Result<Session> {
         let checkpoint = folder::checkpoint(path);
-        let saved = Saved::read(&checkpoint)?;
+        let saved = saved(path)?;
         let settings = changed(&saved.settings, changes, path)?;
         let mut learner = open(settings, path, progress)?;
         let best = saved.restore(&mut learner, &checkpoint)?;
@@ -84,7 +84,7 @@ pub fn look(path: &Path, metrics: &[String], progress: &Progress) -> Result<Lear
         let problem = format!("{} has no run; kymo train -o {0} makes one", path.display());
         return Err(Error::settings("RUN", problem));
     }
-    let saved = Saved::read(&checkpoint)?;
+    let saved = saved(path)?;
     let mut settings = saved.settings.clone();
     if !metrics.is_empty() {
         settings.task.metrics = metrics.to_vec();
@@ -94,6 +94,29 @@ pub fn look(path: &Path, metrics: &[String], progress: &Progress) -> Result<Lear
         learner.params.values = best;
     }
     Ok(learner)
+}
+
+/// What the checkpoint in a folder holds; fails where it is not that of the run whose settings are beside it.
+fn saved(path: &Path) -> Result<Saved> {
+    let (checkpoint, file) = (folder::checkpoint(path), folder::settings(path));
+    let saved = Saved::read(&checkpoint)?;
+    if file.exists() {
+        let written: Settings = layers::resolve(Some(&file), &[])?;
+        let differences = layers::differences(&written, &saved.settings);
+        if let Some(difference) = differences.iter().find(|difference| !MAY_CHANGE.contains(&key(difference)))
+        {
+            let problem = format!(
+                "it does not go with settings.toml beside it ({difference}): one of them was changed or belongs to another run"
+            );
+            return Err(Error::file(&checkpoint, problem));
+        }
+    }
+    Ok(saved)
+}
+
+/// The key that a difference of settings speaks of.
+fn key(difference: &str) -> &str {
+    difference.split(':').next().unwrap_or_default()
 }
 
 /// Opens the data and puts everything together.
@@ -135,7 +158,7 @@ fn changed(saved: &Settings, changes: &[(String, String, String)], path: &Path) 
     let asked = Settings { data: absolute(asked.data)?, ..asked };
     let spoken = |key: &str| changes.iter().any(|(asked, _, _)| asked == key);
     for difference in layers::differences(saved, &asked) {
-        let key = difference.split(':').next().unwrap_or_default();
+        let key = key(&difference);
         if spoken(key) && !MAY_CHANGE.contains(&key) {
             let problem = format!(
                 "the run in {} was begun with another value ({difference}); begin a new one with -o, or leave it out",
