@@ -104,6 +104,29 @@ fn lists_come_from_the_registries() {
     }
 }
 
+/// The help says the defaults in words; the settings say what they are.
+#[test]
+fn the_help_knows_the_defaults() {
+    let bench = Bench::new();
+    let help = bench.done("train --help").out.split_whitespace().collect::<Vec<_>>().join(" ");
+    let defaults = bench.json("list settings");
+    for (option, section, name) in [
+        ("task", "task", "name"),
+        ("model", "model", "name"),
+        ("mode", "train", "mode"),
+        ("window", "train", "window"),
+        ("hidden", "model", "hidden"),
+        ("layers", "model", "layers"),
+        ("epochs", "train", "epochs"),
+        ("learning-rate", "train", "learning_rate"),
+        ("seed", "train", "seed"),
+    ] {
+        let about = help.split(&format!(" --{option} <")).nth(1).unwrap().split(" --").next().unwrap();
+        let default = defaults[section][name].to_string().replace('"', "");
+        assert!(about.ends_with(&format!("[default: {default}]")), "--{option}: {about}");
+    }
+}
+
 #[test]
 fn the_list_of_settings_is_a_file_of_settings() {
     let bench = Bench::new();
