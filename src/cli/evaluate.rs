@@ -24,7 +24,7 @@ pub struct Evaluate {
     /// The part of the data
     #[arg(long, default_value = "test")]
     split: SplitName,
-    /// Other metrics than those of the run: names of kymo list metrics, or all
+    /// Metrics instead of those of the run, see `kymo list metrics`; 'all' shows every metric of the task
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     metrics: Vec<String>,
     /// Print JSON

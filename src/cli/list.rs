@@ -30,7 +30,7 @@ enum What {
     Tasks,
     /// How predictions are judged
     Metrics,
-    /// Every setting of kymo train, with its default
+    /// Every setting of `kymo train` with its default, as a file for --config
     Settings,
 }
 

@@ -22,7 +22,7 @@ use kymo_run::{Error, Result};
 /// Neural networks on graphs that change over time.
 ///
 /// Kymo turns event files into snapshots (`ingest`), makes synthetic dynamic graphs (`generate`), shows what is in a store of
-/// snapshots (`inspect`), trains models on it (`train`), and tells how good they are (`evaluate`) and what they say (`predict`).
+/// snapshots (`inspect`), trains models on it (`train`), and tells how good they are (`evaluate`) and what they predict (`predict`).
 #[derive(Parser, Debug)]
 #[command(name = "kymo", version, max_term_width = 100, disable_help_subcommand = true)]
 #[command(

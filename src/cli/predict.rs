@@ -14,7 +14,7 @@ use super::cannot_print;
 use super::numbers::plural;
 use super::watch::Watch;
 
-/// Write what a trained model predicts
+/// Write the predictions of a trained model as CSV
 ///
 /// Values or classes of every vertex, or for every source the targets that score highest. Without --step the model looks at
 /// everything there is and predicts what comes next.
@@ -28,7 +28,7 @@ pub struct Predict {
     /// The last step that the model sees [default: the last of the store]
     #[arg(long)]
     step: Option<usize>,
-    /// Targets for each source, in link prediction
+    /// Targets to write for each source (link prediction only)
     #[arg(long, default_value_t = 10)]
     top: usize,
     /// The CSV file to write

@@ -32,40 +32,40 @@ pub struct Train {
     /// Go on with the run in RUN, if there is one
     #[arg(long, requires = "output")]
     resume: bool,
-    /// Settings in TOML; options on the command line go before it
+    /// A TOML file of settings; options win over it
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// One setting, as in --set model.hidden=128; kymo list settings shows all
+    /// Change a setting, as in --set model.hidden=128; `kymo list settings` shows all
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// What to predict: a name of kymo list tasks
+    /// What to predict, see `kymo list tasks` [default: node-regression]
     #[arg(long)]
     task: Option<String>,
-    /// What predicts: a name of kymo list models
+    /// What predicts it, see `kymo list models` [default: graphsage-linear]
     #[arg(long)]
     model: Option<String>,
-    /// Metrics to report, the first of which decides; all: every one of the task
+    /// Metrics to report, see `kymo list metrics`; the first decides which epoch is best. 'all' reports every metric of the task
     #[arg(long, value_name = "NAME,...")]
     metrics: Option<String>,
-    /// How time is cut: windows, sequence or truncated
+    /// How the steps are cut for training: windows, sequence or truncated [default: windows]
     #[arg(long)]
     mode: Option<String>,
-    /// Steps of a window
+    /// Steps of a window [default: 4]
     #[arg(long, value_name = "STEPS")]
     window: Option<String>,
-    /// Hidden columns
+    /// Hidden columns of the model [default: 32]
     #[arg(long, value_name = "COLUMNS")]
     hidden: Option<String>,
-    /// Layers of structure, 1 to 3
+    /// Layers of structure, 1 to 3 [default: 1]
     #[arg(long, value_name = "N")]
     layers: Option<String>,
-    /// Passes over the training steps, at most
+    /// Most passes over the training steps [default: 50]
     #[arg(long, value_name = "N")]
     epochs: Option<String>,
-    /// Learning rate
+    /// Learning rate [default: 0.01]
     #[arg(long, value_name = "RATE")]
     learning_rate: Option<String>,
-    /// What all random numbers follow from
+    /// What all random numbers follow from [default: 1]
     #[arg(long)]
     seed: Option<String>,
     /// Memory for snapshots and what is kept of them, as in 2GiB [default: a quarter of the machine]

@@ -4,18 +4,6 @@ use crate::fixture::Bench;
 use std::io::Write;
 use std::process::Command;
 
-/// Runs an ingest that must fail, and gives back the one line it said.
-fn refused(bench: &Bench, args: &str) -> String {
-    let before = bench.names();
-    let answer = bench.kymo(args);
-    assert_eq!((answer.code, answer.out.as_str()), (2, ""), "kymo {args}: {}", answer.err);
-    let lines: Vec<&str> = answer.err.lines().collect();
-    assert_eq!(lines.len(), 1, "kymo {args}: {}", answer.err);
-    assert!(lines[0].starts_with("error: "), "{}", answer.err);
-    assert_eq!(bench.names(), before, "kymo {args} left something behind");
-    lines[0].trim_start_matches("error: ").to_owned()
-}
-
 #[test]
 fn every_kind_of_bad_file_is_named() {
     let bench = Bench::new();
@@ -43,13 +31,13 @@ fn every_kind_of_bad_file_is_named() {
     ];
     for (name, content, expected) in cases {
         bench.file(name, content);
-        let error = refused(&bench, &format!("ingest {name} --format snap -o store"));
+        let error = bench.refused(&format!("ingest {name} --format snap -o store"));
         assert!(error.starts_with(expected), "{error}");
     }
     bench.file("remarks", "# nothing\n\n% here\n");
-    assert!(refused(&bench, "ingest remarks --format snap -o store").starts_with("remarks: has no rows"));
+    assert!(bench.refused("ingest remarks --format snap -o store").starts_with("remarks: has no rows"));
     bench.file("prose", "The quick brown fox\njumps over the lazy dog\n");
-    let error = refused(&bench, "ingest prose -o store");
+    let error = bench.refused("ingest prose -o store");
     assert!(
         error.contains("its format is not one Kymo recognises") && error.contains("--columns"),
         "{error}"
@@ -84,7 +72,7 @@ fn what_is_in_the_way_is_named_and_untouched() {
         ("inspect events.txt", "events.txt: is a file, not a store"),
     ];
     for (args, expected) in cases {
-        let error = refused(&bench, args);
+        let error = bench.refused(args);
         assert!(error.starts_with(expected), "{args}: {error}");
     }
     assert_eq!(std::fs::read_to_string(bench.path("folder/precious")).unwrap(), "x");
@@ -112,7 +100,7 @@ fn impossible_settings_are_refused() {
         ("generate uniform somewhere -o new", "STORE: 'uniform' starts from nothing"),
     ];
     for (args, expected) in cases {
-        let error = refused(&bench, args);
+        let error = bench.refused(args);
         assert!(error.starts_with(expected), "{args}: {error}");
     }
     for args in [
@@ -159,9 +147,9 @@ fn missing_permissions_are_reported() {
         return;
     }
     assert!(
-        refused(&bench, "ingest secret.txt -o new").starts_with("cannot open secret.txt: Permission denied")
+        bench.refused("ingest secret.txt -o new").starts_with("cannot open secret.txt: Permission denied")
     );
     assert!(
-        refused(&bench, "ingest events.txt -o closed/new").starts_with("cannot create closed/.new.partial")
+        bench.refused("ingest events.txt -o closed/new").starts_with("cannot create closed/.new.partial")
     );
 }

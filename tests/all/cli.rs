@@ -2,19 +2,8 @@
 
 use crate::fixture::Bench;
 use kymo::graph::{Edge, Store};
-use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::Path;
 use std::process::{Command, Stdio};
-
-/// Every file of a store with its bytes.
-fn bytes(store: &Path) -> BTreeMap<String, Vec<u8>> {
-    let entry = |entry: std::io::Result<std::fs::DirEntry>| {
-        let entry = entry.unwrap();
-        (entry.file_name().into_string().unwrap(), std::fs::read(entry.path()).unwrap())
-    };
-    std::fs::read_dir(store).unwrap().map(entry).collect()
-}
 
 /// Rows with repeated edges, out of order, with self-loops.
 fn rows(count: u64) -> Vec<String> {
@@ -124,7 +113,7 @@ fn the_order_of_rows_the_number_of_threads_and_the_compression_do_not_matter() {
     };
     run("1", "sorted.txt.gz", "b");
     run("5", "sorted.txt.gz", "c");
-    let (a, b, c) = (bytes(&bench.path("a")), bytes(&bench.path("b")), bytes(&bench.path("c")));
+    let (a, b, c) = (bench.files("a"), bench.files("b"), bench.files("c"));
     assert_eq!(b, c);
     for (name, content) in a.iter().filter(|(name, _)| name.ends_with("safetensors")) {
         assert!(&b[name] == content, "{name}");
@@ -166,7 +155,7 @@ fn several_inputs_and_standard_input_are_read() {
     child.stdin.take().unwrap().write_all(rows.concat().as_bytes()).unwrap();
     assert!(child.wait().unwrap().success());
     let arrays = |name: &str| {
-        let mut files = bytes(&bench.path(name));
+        let mut files = bench.files(name);
         files.remove("manifest.json");
         files
     };
@@ -187,7 +176,7 @@ fn generated_stores_are_the_same_for_any_number_of_threads() {
                 0
             );
         }
-        let store = |threads: &str| bytes(&bench.path(&format!("{kind}-{threads}")));
+        let store = |threads: &str| bench.files(&format!("{kind}-{threads}"));
         assert!(store("1") == store("4"), "{kind}");
     }
 }

@@ -1,5 +1,6 @@
 //! Running the command and making small inputs.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -49,6 +50,61 @@ impl Bench {
     /// Runs `kymo` in the folder; arguments are separated by blanks.
     pub fn kymo(&self, args: &str) -> Answer {
         self.command(Command::new(env!("CARGO_BIN_EXE_kymo")).args(args.split_whitespace()))
+    }
+
+    /// Every file below a folder with its bytes.
+    pub fn files(&self, folder: &str) -> BTreeMap<String, Vec<u8>> {
+        let mut files = BTreeMap::new();
+        for entry in std::fs::read_dir(self.path(folder)).unwrap() {
+            let entry = entry.unwrap();
+            let name = entry.file_name().into_string().unwrap();
+            if entry.path().is_dir() {
+                let inner = self.files(&format!("{folder}/{name}"));
+                files.extend(inner.into_iter().map(|(inner, bytes)| (format!("{name}/{inner}"), bytes)));
+            } else {
+                files.insert(name, std::fs::read(entry.path()).unwrap());
+            }
+        }
+        files
+    }
+
+    /// Runs `kymo` and expects success.
+    pub fn done(&self, args: &str) -> Answer {
+        let answer = self.kymo(args);
+        assert_eq!(answer.code, 0, "kymo {args}: {}", answer.err);
+        answer
+    }
+
+    /// Runs a `kymo` that must fail and leave nothing behind, and gives back the one line it said.
+    pub fn refused(&self, args: &str) -> String {
+        let before = self.names();
+        let answer = self.kymo(args);
+        assert_eq!((answer.code, answer.out.as_str()), (2, ""), "kymo {args}: {}", answer.err);
+        let lines: Vec<&str> = answer.err.lines().collect();
+        assert_eq!(lines.len(), 1, "kymo {args}: {}", answer.err);
+        assert!(lines[0].starts_with("error: "), "{}", answer.err);
+        assert_eq!(self.names(), before, "kymo {args} left something behind");
+        lines[0].trim_start_matches("error: ").to_owned()
+    }
+
+    /// Makes a store called `small`, with features, values and classes, that an epoch takes milliseconds on.
+    pub fn make_small(&self) {
+        self.done("generate power-law --vertices 60 --edges 200 --steps 20 --features 3 -o small");
+    }
+
+    /// The bytes of a file that a run left.
+    pub fn of_run(&self, run: &str, file: &str) -> Vec<u8> {
+        std::fs::read(self.path(run).join(file)).unwrap()
+    }
+
+    /// The bytes of the checkpoint of a run.
+    pub fn checkpoint(&self, run: &str) -> Vec<u8> {
+        self.of_run(run, "checkpoint.safetensors")
+    }
+
+    /// The lines of the log of a run.
+    pub fn log(&self, run: &str) -> Vec<serde_json::Value> {
+        kymo::trace::metrics::read(&self.path(run).join("metrics.jsonl")).unwrap()
     }
 
     /// Runs `kymo`, expects success, and reads the JSON it prints.

@@ -5,6 +5,12 @@
 mod bad_input;
 mod cli;
 mod fixture;
+mod predict;
 mod python;
 mod real_data;
 mod tidy;
+mod train;
+mod train_bad;
+mod train_killed;
+mod train_resumed;
+mod train_settings;

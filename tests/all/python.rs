@@ -3,6 +3,7 @@
 use crate::fixture::Bench;
 use kymo::graph::Store;
 use kymo::trace::tensorboard::EventFile;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -108,4 +109,38 @@ fn tensorboard_reads_the_same_scalars() {
     let whole = std::fs::read(events.path()).unwrap();
     let cut = bench.file("events.out.tfevents.1.cut", &whole[..whole.len() - 7]);
     assert_eq!(read(&cut), expected[..expected.len() - 1]);
+}
+
+/// What a run logged is what TensorBoard shows, also when the run went on in a second file.
+#[test]
+fn tensorboard_reads_a_run() {
+    let Some(python) = python("tensorboard.backend.event_processing.event_accumulator") else {
+        eprintln!("skipped: there is no Python with tensorboard (ci/check makes one)");
+        return;
+    };
+    let bench = Bench::new();
+    let script = bench.file("scalars.py", SCALARS);
+    bench.make_small();
+    for (epochs, files) in [(3, 1), (5, 2)] {
+        bench.done(&format!("train small --epochs {epochs} --resume -o run"));
+        assert_eq!(bench.files("run/tensorboard").len(), files);
+        let answer = bench.command(Command::new(&python).arg(&script).arg("run/tensorboard"));
+        assert_eq!(answer.code, 0, "{}", answer.err);
+        // Tag, step and value; the time is the reader's business.
+        let found: BTreeSet<&str> = answer.out.lines().map(|line| line.rsplit_once(' ').unwrap().0).collect();
+        let log = bench.log("run");
+        assert_eq!(log.len(), epochs);
+        for line in &log {
+            let validation = line["validation"].as_object().unwrap().iter();
+            let validation = validation.map(|(name, value)| (format!("{name}/validation"), value));
+            let rate = ("learning_rate".to_owned(), &line["learning_rate"]);
+            for (tag, value) in validation.chain([("loss/train".to_owned(), &line["loss"]), rate]) {
+                let bits = (value.as_f64().unwrap() as f32).to_bits().swap_bytes();
+                let expected = format!("{tag} {} {bits:08x}", line["epoch"]);
+                assert!(found.contains(expected.as_str()), "{expected} is not in {found:#?}");
+            }
+        }
+        let of_epochs = |line: &&&str| line.starts_with("mse/validation ");
+        assert_eq!(found.iter().filter(of_epochs).count(), epochs, "{found:#?}");
+    }
 }

@@ -209,7 +209,9 @@ fn the_documents_know_every_registry_entry() {
     let formats = kymo::graph::load::ALL.iter().map(|format| format.name());
     let kinds = kymo::graph::generate::ALL.iter().map(|kind| kind.name());
     let models = kymo::model::zoo::ALL.iter().map(|recipe| recipe.name);
-    for entry in formats.chain(kinds).chain(models) {
+    let tasks = kymo::run::task::ALL.iter().map(|task| task.name());
+    let metrics = kymo::model::metric::ALL.iter().map(|metric| metric.name());
+    for entry in formats.chain(kinds).chain(models).chain(tasks).chain(metrics) {
         assert!(text.contains(&format!("`{entry}`")), "README.md does not name {entry}");
     }
 }

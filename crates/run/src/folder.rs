@@ -37,29 +37,43 @@ pub fn data(path: &Path) -> PathBuf {
     path.join("data")
 }
 
+/// The settings of the run in this folder.
+pub fn settings(path: &Path) -> PathBuf {
+    path.join("settings.toml")
+}
+
 fn log(path: &Path) -> PathBuf {
     path.join("metrics.jsonl")
+}
+
+/// Writes the settings of a run into its folder, which is made where it is missing.
+pub fn write_settings(path: &Path, values: &Settings) -> Result<()> {
+    std::fs::create_dir_all(path).map_err(Error::resource("cannot make the folder", path))?;
+    let text = layers::to_toml(values)?;
+    write_whole(&settings(path), |file| file.write_all(text.as_bytes()))
 }
 
 impl Folder {
     /// Fails where another run lives in the folder.
     pub fn check_new(path: &Path) -> Result<()> {
-        if log(path).exists() || checkpoint(path).exists() {
-            let problem = format!(
+        let problem = if checkpoint(path).exists() {
+            format!(
                 "{} has a run already; go on with it (kymo train --resume -o {0}) or choose another folder",
                 path.display()
-            );
-            return Err(Error::settings("--output", problem));
-        }
-        Ok(())
+            )
+        } else if log(path).exists() {
+            format!(
+                "{} has the log of a run but no checkpoint to go on from; choose another folder",
+                path.display()
+            )
+        } else {
+            return Ok(());
+        };
+        Err(Error::settings("--output", problem))
     }
 
-    /// Makes the folder of a new run; refuses one that another run lives in.
-    pub fn create(path: &Path, settings: &Settings) -> Result<Folder> {
-        Folder::check_new(path)?;
-        std::fs::create_dir_all(path).map_err(Error::resource("cannot make the folder", path))?;
-        let text = layers::to_toml(settings)?;
-        write_whole(&path.join("settings.toml"), |file| file.write_all(text.as_bytes()))?;
+    /// Begins the log of a new run; refuses where another run has one.
+    pub fn create(path: &Path) -> Result<Folder> {
         Folder::with(path, Log::create(&log(path))?)
     }
 

@@ -27,8 +27,8 @@ pub struct Position {
     pub losses: usize,
     /// The best epoch so far, counted from 1; 0 before the first.
     pub best_epoch: usize,
-    /// Its validation by the deciding metric.
-    pub best: f64,
+    /// Its validation by the deciding metric; `None` where that is no finite number, which any number is better than.
+    pub best: Option<f64>,
     /// Lines of the log.
     pub lines: usize,
     /// Whether training has come to its end.

@@ -29,19 +29,21 @@ impl Session {
     /// Begins a run in a new folder; nothing is left there if the settings do not go with the data.
     pub fn begin(settings: Settings, path: &Path, progress: &Progress) -> Result<Session> {
         Folder::check_new(path)?;
-        let learner = open(settings, path, progress)?;
-        let folder = Folder::create(path, &learner.settings)?;
-        let session = Session { learner, position: Position::default(), best: None, folder };
-        // From here on there is something to go on from.
-        save(&session.learner, &session.position, &session.best, &folder::checkpoint(path))?;
-        Ok(session)
+        let there = [folder::data(path), path.to_path_buf()].map(|path| path.exists());
+        let learner = open(settings, path, progress).inspect_err(|_| unmake(path, there))?;
+        let (position, best) = (Position::default(), None);
+        folder::write_settings(path, &learner.settings)?;
+        // Before the log: a log without a checkpoint would look like a run, and there would be nothing to go on from.
+        save(&learner, &position, &best, &folder::checkpoint(path))?;
+        let folder = Folder::create(path)?;
+        Ok(Session { learner, position, best, folder })
     }
 
     /// Goes on with the run in a folder, with the settings it was begun with. `changes` may ask for more epochs, more
     /// patience or other limits of the machine; whatever would change what was computed so far is refused.
     pub fn resume(path: &Path, changes: &[(String, String, String)], progress: &Progress) -> Result<Session> {
         let checkpoint = folder::checkpoint(path);
-        let saved = Saved::read(&checkpoint)?;
+        let saved = saved(path)?;
         let settings = changed(&saved.settings, changes, path)?;
         let mut learner = open(settings, path, progress)?;
         let best = saved.restore(&mut learner, &checkpoint)?;
@@ -50,6 +52,7 @@ impl Session {
         let patience = learner.settings.train.patience;
         position.finished = patience > 0 && position.epoch - position.best_epoch >= patience;
         let folder = Folder::reopen(path, position.lines)?;
+        folder::write_settings(path, &learner.settings)?;
         Ok(Session { learner, position, best, folder })
     }
 
@@ -81,7 +84,7 @@ pub fn look(path: &Path, metrics: &[String], progress: &Progress) -> Result<Lear
         let problem = format!("{} has no run; kymo train -o {0} makes one", path.display());
         return Err(Error::settings("RUN", problem));
     }
-    let saved = Saved::read(&checkpoint)?;
+    let saved = saved(path)?;
     let mut settings = saved.settings.clone();
     if !metrics.is_empty() {
         settings.task.metrics = metrics.to_vec();
@@ -91,6 +94,29 @@ pub fn look(path: &Path, metrics: &[String], progress: &Progress) -> Result<Lear
         learner.params.values = best;
     }
     Ok(learner)
+}
+
+/// What the checkpoint in a folder holds; fails where it is not that of the run whose settings are beside it.
+fn saved(path: &Path) -> Result<Saved> {
+    let (checkpoint, file) = (folder::checkpoint(path), folder::settings(path));
+    let saved = Saved::read(&checkpoint)?;
+    if file.exists() {
+        let written: Settings = layers::resolve(Some(&file), &[])?;
+        let differences = layers::differences(&written, &saved.settings);
+        if let Some(difference) = differences.iter().find(|difference| !MAY_CHANGE.contains(&key(difference)))
+        {
+            let problem = format!(
+                "it does not go with settings.toml beside it ({difference}): one of them was changed or belongs to another run"
+            );
+            return Err(Error::file(&checkpoint, problem));
+        }
+    }
+    Ok(saved)
+}
+
+/// The key that a difference of settings speaks of.
+fn key(difference: &str) -> &str {
+    difference.split(':').next().unwrap_or_default()
 }
 
 /// Opens the data and puts everything together.
@@ -104,6 +130,18 @@ fn open(settings: Settings, path: &Path, progress: &Progress) -> Result<Learner>
         store => Store::open(Path::new(store))?,
     };
     Learner::open(settings, Arc::new(store))
+}
+
+/// Takes away the data that was made for a run that could not begin, and its folder, as far as they were not `there` before.
+fn unmake(path: &Path, there: [bool; 2]) {
+    // What cannot be removed is not the news: the error that led here is.
+    if !there[0] {
+        let _ = std::fs::remove_dir_all(folder::data(path));
+    }
+    if !there[1] {
+        // Only if it is empty: it may be somebody else's by now.
+        let _ = std::fs::remove_dir(path);
+    }
 }
 
 /// Settings that may differ when a run goes on: they say how long and with what, not what is computed.
@@ -120,7 +158,7 @@ fn changed(saved: &Settings, changes: &[(String, String, String)], path: &Path) 
     let asked = Settings { data: absolute(asked.data)?, ..asked };
     let spoken = |key: &str| changes.iter().any(|(asked, _, _)| asked == key);
     for difference in layers::differences(saved, &asked) {
-        let key = difference.split(':').next().unwrap_or_default();
+        let key = key(&difference);
         if spoken(key) && !MAY_CHANGE.contains(&key) {
             let problem = format!(
                 "the run in {} was begun with another value ({difference}); begin a new one with -o, or leave it out",

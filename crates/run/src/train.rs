@@ -143,13 +143,12 @@ pub fn train(
         let validation = measure(learner, Part::Validation)?;
         check_finite(&validation, position.epoch + 1)?;
         let reached = validation.get(deciding.name()).copied();
-        let better = reached.is_none_or(|value| {
-            position.best_epoch == 0
-                || if deciding.higher_is_better() { value > position.best } else { value < position.best }
-        });
+        // Where there is nothing to judge, the last epoch is as good as any.
+        let better = position.best_epoch == 0
+            || reached.is_none_or(|value| is_better(value, position.best, deciding.higher_is_better()));
         position.epoch += 1;
         if better {
-            (position.best_epoch, position.best) = (position.epoch, reached.unwrap_or(0.0));
+            (position.best_epoch, position.best) = (position.epoch, reached);
             best = Some(learner.params.values.clone());
         }
         let line = Line {
@@ -187,6 +186,11 @@ fn check_finite(validation: &Metrics, epoch: usize) -> Result<()> {
              train.learning_rate, set train.clip, or look for extreme values in the data"
         ))),
     }
+}
+
+/// Whether a validation beats the best so far.
+fn is_better(value: f64, best: Option<f64>, higher: bool) -> bool {
+    best.is_none_or(|best| if higher { value > best } else { value < best })
 }
 
 /// The windows of an epoch in the order in which they are trained on.
@@ -270,4 +274,22 @@ fn finish(learner: &mut Learner, position: &Position, best: Best, folder: &mut F
     };
     folder.summarise(&summary)?;
     Ok(Ending::Finished(Box::new(summary)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_number_beats_none_and_none_beats_nothing() {
+        for higher in [false, true] {
+            assert!(is_better(7.0, None, higher));
+            assert!(!is_better(7.0, Some(7.0), higher), "the first of equals is kept");
+            assert_eq!(is_better(8.0, Some(7.0), higher), higher);
+            assert_eq!(is_better(6.0, Some(7.0), higher), !higher);
+            for none in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+                assert!(!is_better(none, None, higher) && !is_better(none, Some(7.0), higher));
+            }
+        }
+    }
 }

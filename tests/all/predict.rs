@@ -1,0 +1,114 @@
+//! `kymo predict`: a table with the original ids.
+
+use crate::fixture::Bench;
+
+/// Names as people have them: with commas and quotes.
+const NAMES: [&str; 5] = ["Doe, Jane", "5\" disk", "plain", "a \"b\", c", "größe"];
+
+/// The fields of a line of CSV, read as other programs do.
+fn fields(line: &str) -> Vec<String> {
+    let (mut fields, mut inside) = (vec![String::new()], false);
+    let mut letters = line.chars().peekable();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '"' if inside && letters.peek() == Some(&'"') => {
+                letters.next();
+                fields.last_mut().unwrap().push('"');
+            }
+            '"' => inside = !inside,
+            ',' if !inside => fields.push(String::new()),
+            letter => fields.last_mut().unwrap().push(letter),
+        }
+    }
+    assert!(!inside, "{line} has an open quote");
+    fields
+}
+
+/// The rows of a table, without its header, which must be this one.
+fn rows(bench: &Bench, name: &str, header: &str) -> Vec<Vec<String>> {
+    let text = std::fs::read_to_string(bench.path(name)).unwrap();
+    let (first, rest) = text.split_once('\n').unwrap();
+    assert_eq!(first, header);
+    rest.lines().map(fields).collect()
+}
+
+/// A store called `named` of twenty steps between people with difficult names, two of whom have classes.
+fn make_named(bench: &Bench) {
+    let count = NAMES.len();
+    let mut events = String::from("source;target;time\n");
+    let mut labels = String::from("step;vertex;class\n");
+    for step in 0..20 {
+        for (index, name) in NAMES.iter().enumerate() {
+            events.push_str(&format!("{name};{};{step}\n", NAMES[(index + 1 + step % 3) % count]));
+        }
+        labels.push_str(&format!("{step};{};good\n{step};{};so, so\n", NAMES[0], NAMES[1]));
+    }
+    bench.file("events.csv", events);
+    bench.file("labels.csv", labels);
+    bench.done("ingest events.csv --ids text --window 1 --labels labels.csv -o named");
+}
+
+#[test]
+fn values_have_the_ids_of_their_vertices() {
+    let bench = Bench::new();
+    bench.make_small();
+    bench.done("train small --epochs 2 -o run");
+    let answer = bench.done("predict run -o out.csv");
+    assert_eq!(answer.out, "60 predictions after step 19 in out.csv\n");
+    let next = rows(&bench, "out.csv", "vertex,value");
+    assert_eq!(next.len(), 60);
+    for (vertex, row) in next.iter().enumerate() {
+        assert_eq!(row[0], vertex.to_string());
+        assert!(row[1].parse::<f32>().unwrap().is_finite(), "{row:?}");
+    }
+    let before = std::fs::read(bench.path("out.csv")).unwrap();
+    let error = bench.refused("predict run --step 7 -o out.csv");
+    assert_eq!(error, "--output: out.csv is there already; --overwrite replaces it");
+    assert_eq!(std::fs::read(bench.path("out.csv")).unwrap(), before);
+    bench.done("predict run --step 7 -o out.csv --overwrite");
+    assert_ne!(rows(&bench, "out.csv", "vertex,value"), next, "another step, other predictions");
+    bench.done("predict run --step 19 -o out.csv --overwrite");
+    assert_eq!(rows(&bench, "out.csv", "vertex,value"), next, "the last step is the default");
+    let error = bench.refused("predict run --step 20 -o none.csv");
+    assert_eq!(error, "--step: found 20, but the steps of the store are 0 to 19");
+    assert!(bench.refused("predict run -o none/out.csv").starts_with("cannot write none/out.csv: "));
+}
+
+#[test]
+fn classes_and_names_with_commas_and_quotes_survive() {
+    let bench = Bench::new();
+    make_named(&bench);
+    bench.done("train named --task node-classification --epochs 3 -o run");
+    bench.done("predict run -o out.csv");
+    let rows = rows(&bench, "out.csv", "vertex,class,probability");
+    let mut names: Vec<&str> = rows.iter().map(|row| row[0].as_str()).collect();
+    names.sort_unstable();
+    let mut expected = NAMES;
+    expected.sort_unstable();
+    assert_eq!(names, expected);
+    for row in &rows {
+        assert!(["good", "so, so"].contains(&row[1].as_str()), "{row:?}");
+        let probability: f64 = row[2].parse().unwrap();
+        assert!((0.5..=1.0).contains(&probability), "the likelier of two classes: {row:?}");
+    }
+}
+
+#[test]
+fn links_are_ranked_for_every_source() {
+    let bench = Bench::new();
+    make_named(&bench);
+    bench.done("train named --task link-prediction --epochs 2 -o run");
+    for (options, each) in [("--top 2", 2), ("", NAMES.len())] {
+        bench.done(&format!("predict run {options} -o out.csv --overwrite"));
+        let rows = rows(&bench, "out.csv", "source,target,score");
+        assert_eq!(rows.len(), each * NAMES.len());
+        for group in rows.chunks(each) {
+            let scores: Vec<f32> = group.iter().map(|row| row[2].parse().unwrap()).collect();
+            assert!(scores.is_sorted_by(|a, b| a >= b), "{group:?}");
+            assert!(group.iter().all(|row| row[0] == group[0][0] && NAMES.contains(&row[1].as_str())));
+        }
+        let mut sources: Vec<&str> = rows.iter().step_by(each).map(|row| row[0].as_str()).collect();
+        sources.dedup();
+        assert_eq!(sources.len(), NAMES.len());
+    }
+}

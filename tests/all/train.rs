@@ -1,0 +1,159 @@
+//! `kymo train` and `kymo evaluate` as a user meets them: what is learnt, what is left behind, and the same digits again.
+
+use crate::fixture::Bench;
+use kymo::model::metric;
+use kymo::run::task;
+use serde_json::Value;
+
+/// Trains on the built-in data and looks at everything that a run leaves.
+fn learns(task: &str, options: &str, baselines: [&str; 2]) {
+    let bench = Bench::new();
+    let answer = bench.done(&format!("train --task {task} {options} -o run"));
+    let usual = task::find(task).unwrap().metrics();
+    let deciding = metric::find(usual[0]).unwrap();
+    assert!(answer.out.ends_with("kymo predict run -o predictions.csv\n"), "{}", answer.out);
+    for row in ["graphsage-linear", baselines[0], baselines[1]] {
+        let row = answer.out.lines().rfind(|line| line.starts_with(&format!("{row} ")));
+        let row = row.unwrap_or_else(|| panic!("a row is missing in {}", answer.out));
+        let numbers = row.split_whitespace().skip(1).map(|number| number.parse::<f64>().unwrap());
+        assert_eq!(numbers.count(), usual.len(), "{row}");
+    }
+
+    let names: Vec<String> = bench.files("run").into_keys().collect();
+    for name in ["settings.toml", "metrics.jsonl", "checkpoint.safetensors", "summary.json"] {
+        assert!(names.iter().any(|found| found == name), "{name} is not in {names:?}");
+    }
+    assert!(names.iter().any(|name| name.starts_with("tensorboard/events.out.tfevents")), "{names:?}");
+    assert!(!names.iter().any(|name| name.ends_with(".partial")), "{names:?}");
+
+    let summary: Value = serde_json::from_slice(&bench.of_run("run", "summary.json")).unwrap();
+    let log = bench.log("run");
+    assert_eq!(summary["epochs"], log.len());
+    for (index, line) in log.iter().enumerate() {
+        assert_eq!(line["epoch"], index + 1);
+        assert!(line["loss"].is_f64() && line["validation"][deciding.name()].is_f64(), "{line}");
+    }
+    let best = log.iter().rfind(|line| line["best"] == true).unwrap();
+    assert_eq!((&best["epoch"], &best["validation"]), (&summary["best_epoch"], &summary["validation"]));
+
+    let reached = summary["test"]["metrics"][deciding.name()].as_f64().unwrap();
+    for baseline in baselines {
+        let simple = summary["test"]["baselines"][baseline][deciding.name()].as_f64().unwrap();
+        let better = if deciding.higher_is_better() { reached > simple } else { reached < simple };
+        assert!(better, "{} is {reached}, that of {baseline} {simple}", deciding.name());
+    }
+    evaluates_again(&bench, task, &summary);
+}
+
+/// The checkpoint gives the numbers that training ended with, and those that training did not ask for.
+fn evaluates_again(bench: &Bench, task: &str, summary: &Value) {
+    let test = bench.json("evaluate run");
+    let keys: Vec<&String> = test.as_object().unwrap().keys().collect();
+    assert_eq!(keys, ["baselines", "metrics", "split", "task"]);
+    assert_eq!((&test["task"], &test["split"]), (&task.into(), &"test".into()));
+    assert_eq!(test, summary["test"]);
+    let validation = bench.json("evaluate run --split validation");
+    assert_eq!(
+        (&validation["split"], &validation["metrics"]),
+        (&"validation".into(), &summary["validation"])
+    );
+    let all = bench.json("evaluate run --metrics all");
+    let shows = task::find(task).unwrap().shows();
+    let fitting = metric::ALL.iter().filter(|metric| shows.contains(&metric.needs()));
+    let mut names: Vec<&str> = fitting.map(|metric| metric.name()).collect();
+    names.sort_unstable();
+    let baselines = all["baselines"].as_object().unwrap().values();
+    for found in baselines.chain([&all["metrics"]]) {
+        assert!(found.as_object().unwrap().keys().eq(&names), "{found} are not {names:?}");
+    }
+    for (name, value) in test["metrics"].as_object().unwrap() {
+        assert_eq!(&all["metrics"][name], value, "{name} depends on who asks for it");
+    }
+    let table = bench.done("evaluate run").out;
+    let mut shown: Vec<&str> = table.lines().next().unwrap().split_whitespace().skip(1).collect();
+    shown.sort_unstable();
+    assert!(test["metrics"].as_object().unwrap().keys().eq(&shown), "{table}");
+}
+
+#[test]
+fn values_are_learnt() {
+    learns("node-regression", "", ["last-value", "mean"]);
+}
+
+#[test]
+fn classes_are_learnt() {
+    learns("node-classification", "", ["majority", "last-class"]);
+}
+
+#[test]
+fn links_are_learnt() {
+    // All epochs would take a minute here, and two are enough to beat the baselines.
+    learns("link-prediction", "--epochs 2", ["edgebank", "edgebank-window"]);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_digits_on_any_number_of_threads() {
+    let bench = Bench::new();
+    // More rows than one thread takes at a time.
+    bench.done("generate power-law --vertices 700 --edges 3000 --steps 12 --features 5 -o store");
+    for task in task::ALL.iter().map(|task| task.name()) {
+        let train = |run: &str, options: &str| {
+            bench.done(&format!(
+                "train store --task {task} --epochs 2 --set model.dropout=0.2 {options} -o {task}-{run}"
+            ));
+            bench.checkpoint(&format!("{task}-{run}"))
+        };
+        let first = train("first", "");
+        assert!(first == train("again", ""), "{task}");
+        assert!(first == train("one", "--threads 1"), "{task}");
+        assert!(first == train("three", "--threads 3"), "{task}");
+        assert!(first != train("seed", "--seed 2"), "{task}: the seed changes nothing");
+        let test = |run: &str, threads: usize| {
+            bench.json(&format!("evaluate {task}-{run} --metrics all --threads {threads}"))
+        };
+        assert_eq!(test("first", 1), test("three", 3), "{task}");
+    }
+}
+
+#[test]
+fn a_run_without_a_name_gets_the_next_free_one() {
+    let bench = Bench::new();
+    bench.make_small();
+    for number in 1..3 {
+        let answer = bench.done("train small --epochs 1");
+        let folder = format!("runs/graphsage-linear-node-regression-{number}");
+        assert!(answer.out.contains(&format!("everything goes to {folder}\n")), "{}", answer.out);
+        assert_eq!(bench.log(&folder).len(), 1);
+    }
+}
+
+#[test]
+fn json_is_all_that_is_printed_where_it_is_asked_for() {
+    let bench = Bench::new();
+    bench.make_small();
+    let printed = bench.json("train small --epochs 2 -o run");
+    let written: Value = serde_json::from_slice(&bench.of_run("run", "summary.json")).unwrap();
+    assert_eq!(printed, written);
+    assert_eq!(printed["epochs"], 2);
+}
+
+#[test]
+fn every_model_trains_in_every_mode_it_can() {
+    let bench = Bench::new();
+    bench.make_small();
+    for model in kymo::model::zoo::ALL.iter().map(|recipe| recipe.name) {
+        for mode in ["windows", "sequence", "truncated"] {
+            let run = format!("{model}-{mode}");
+            let args =
+                format!("train small --model {model} --mode {mode} --epochs 1 --hidden 8 -o {run} --json");
+            let answer = bench.kymo(&args);
+            // Models without a state have nothing to hand over, and say so.
+            if mode == "truncated" && answer.code == 2 {
+                assert!(answer.err.contains("hands nothing over; choose windows"), "{}", answer.err);
+                continue;
+            }
+            assert_eq!((answer.code, answer.err.as_str()), (0, ""), "{run}");
+            bench.json(&format!("evaluate {run}"));
+        }
+    }
+}

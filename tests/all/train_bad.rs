@@ -1,0 +1,113 @@
+//! Runs that cannot be: data without what the task needs, numbers that run away, files that are damaged.
+
+use crate::fixture::Bench;
+use std::path::Path;
+
+#[test]
+fn data_without_what_the_task_needs_is_refused() {
+    let bench = Bench::new();
+    let rows: String = (0..400).map(|i| format!("{} {} {i}\n", i % 17, i * i % 23)).collect();
+    bench.file("events.txt", rows);
+    bench.done("ingest events.txt --steps 10 -o plain");
+    let error = bench.refused("train plain -o run");
+    assert!(
+        error.contains("plain has no values to predict; ingest a signal (kymo ingest --signal)"),
+        "{error}"
+    );
+    let error = bench.refused("train plain --task node-classification -o run");
+    assert!(error.contains("plain has no classes to predict; ingest them (kymo ingest --labels)"), "{error}");
+    let error = bench.refused("train plain --task link-prediction --window 7 -o run");
+    let expected =
+        "train.window: a window of 7 steps does not fit into the 6 steps for training; choose at most 6";
+    assert!(error.starts_with(expected), "{error}");
+    bench.done("train plain --task link-prediction --window 6 --epochs 1 -o run");
+    bench.done("ingest events.txt --steps 2 -o short");
+    let error = bench.refused("train short --task link-prediction -o none");
+    assert!(error.starts_with("split: 1 samples cannot be dealt out"), "{error}");
+}
+
+/// A step that goes to infinity ends the run; what came before can still be used.
+#[test]
+fn a_loss_that_is_no_number_ends_the_run_and_not_its_checkpoint() {
+    let bench = Bench::new();
+    bench.make_small();
+    for mode in ["windows", "sequence"] {
+        let run = &format!("far-{mode}");
+        let wild = "--set train.learning_rate=1e30 --set train.clip=0";
+        let answer = bench.kymo(&format!("train small --mode {mode} {wild} -o {run} --json"));
+        assert_eq!((answer.code, answer.err.lines().count()), (2, 1), "{mode}: {}", answer.err);
+        assert!(answer.err.starts_with("error: the loss became "), "{}", answer.err);
+        assert!(answer.err.contains("Lower train.learning_rate, set train.clip"), "{}", answer.err);
+        bench.json(&format!("evaluate {run}"));
+        bench.done(&format!("predict {run} -o {run}.csv"));
+        let again = bench.kymo(&format!("train -o {run} --resume --json"));
+        assert_eq!(again.err, answer.err, "{mode}: the same again");
+    }
+}
+
+#[test]
+fn damaged_checkpoints_are_refused() {
+    let bench = Bench::new();
+    bench.make_small();
+    bench.done("train small --epochs 2 -o run");
+    bench.done("train small --epochs 2 --model gcn -o other");
+    let whole = bench.checkpoint("run");
+    let header = u64::from_le_bytes(whole[..8].try_into().unwrap()) as usize;
+    // In the length, in the header, at the first and at the last number.
+    let flipped = [3, 100, 8 + header, whole.len() - 1].map(|at| {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 0x10;
+        bytes
+    });
+    let cut = [0, 5, 8 + header / 2, whole.len() / 2, whole.len() - 1].map(|length| whole[..length].to_vec());
+    let swapped = [bench.checkpoint("other"), b"not a checkpoint at all".to_vec()];
+    for bytes in flipped.into_iter().chain(cut).chain(swapped) {
+        bench.file("run/checkpoint.safetensors", &bytes);
+        let before = bench.files("run");
+        for command in ["evaluate run", "predict run -o out.csv", "train -o run --resume --epochs 3"] {
+            let error = bench.refused(command);
+            assert!(error.starts_with("run/checkpoint.safetensors: "), "{command}: {error}");
+        }
+        assert!(bench.files("run") == before, "a damaged run was changed");
+    }
+    bench.file("run/checkpoint.safetensors", &whole);
+    bench.done("train -o run --resume --epochs 3");
+}
+
+#[test]
+fn data_that_has_changed_since_is_refused() {
+    let bench = Bench::new();
+    bench.make_small();
+    bench.done("train small --epochs 1 -o run");
+    bench.done("generate power-law --vertices 60 --edges 210 --steps 20 --features 3 -o small --overwrite");
+    for command in ["evaluate run", "predict run -o out.csv", "train -o run --resume --epochs 3"] {
+        let error = bench.refused(command);
+        assert!(error.contains("the data has changed since the run began"), "{command}: {error}");
+    }
+    std::fs::remove_dir_all(bench.path("small")).unwrap();
+    assert!(bench.refused("evaluate run").contains("small"));
+}
+
+#[test]
+fn folders_without_a_run_are_refused() {
+    let bench = Bench::new();
+    bench.make_small();
+    std::fs::create_dir(bench.path("empty")).unwrap();
+    for folder in ["none", "empty", "small"] {
+        for command in [format!("evaluate {folder}"), format!("predict {folder} -o out.csv")] {
+            let error = bench.refused(&command);
+            assert_eq!(error, format!("RUN: {folder} has no run; kymo train -o {folder} makes one"));
+        }
+    }
+}
+
+/// Data is made before it is known whether the settings go with it.
+#[test]
+fn what_is_refused_leaves_no_built_in_data_behind() {
+    let bench = Bench::new();
+    assert!(bench.refused("train --window 100 -o run").starts_with("train.window: "));
+    std::fs::create_dir(bench.path("mine")).unwrap();
+    bench.file("mine/notes.txt", "keep");
+    bench.refused("train --window 100 -o mine");
+    assert!(bench.path("mine/notes.txt").exists() && !Path::exists(&bench.path("mine/data")));
+}

@@ -1,0 +1,141 @@
+//! The settings of `kymo train`: where they come from, which of them win, and what is said about those that are wrong.
+
+use crate::fixture::Bench;
+use kymo::run::{Settings, layers};
+
+/// The settings that a run was begun with.
+fn settings(bench: &Bench, run: &str) -> Settings {
+    layers::resolve(Some(&bench.path(run).join("settings.toml")), &[]).unwrap()
+}
+
+#[test]
+fn options_win_over_the_file_and_the_file_over_the_defaults() {
+    let bench = Bench::new();
+    bench.make_small();
+    bench.file(
+        "run.toml",
+        "[model]\nhidden = 16\nname = \"t-gcn\"\n\n[train]\nepochs = 2\nlearning_rate = 1\n",
+    );
+    bench.done("train small --config run.toml --epochs 1 --set model.hidden=4 --set train.seed=7 -o run");
+    let found = settings(&bench, "run");
+    assert_eq!((found.model.name.as_str(), found.model.hidden), ("t-gcn", 4));
+    assert_eq!((found.train.epochs, found.train.learning_rate, found.train.seed), (1, 1.0, 7));
+    assert_eq!(found.train.window, Settings::default().train.window);
+    // Whatever stands last counts, also against the option of the same setting.
+    bench.done("train small --hidden 8 --epochs 1 --set model.hidden=4 --set model.hidden=12 -o last");
+    assert_eq!(settings(&bench, "last").model.hidden, 12);
+    // The file that a run leaves begins the same run again.
+    bench.done("train --config run/settings.toml -o again");
+    assert!(bench.checkpoint("run") == bench.checkpoint("again"));
+    // Whoever asks for metrics says which one decides.
+    bench.done("train small --epochs 1 --metrics rmse,mse -o metrics");
+    assert_eq!(settings(&bench, "metrics").task.metrics, ["rmse", "mse"]);
+}
+
+#[test]
+fn wrong_settings_are_named_with_what_was_meant() {
+    let bench = Bench::new();
+    bench.make_small();
+    for (file, expected) in [
+        (
+            "[train]\nepochs = 2\nlearning_rat = 1\n",
+            "run.toml, line 3: train.learning_rat: there is no such setting; did you mean train.learning_rate?",
+        ),
+        (
+            "[modell]\nhidden = 2\n",
+            "run.toml, line 1: modell: there is no such section; did you mean [model]?",
+        ),
+        (
+            "\n[train]\nepochs = \"two\"\n",
+            "run.toml, line 3: train.epochs: found \"two\", expected an integer such as 50",
+        ),
+        ("[train]\nmode = \"window\"\n", "run.toml, line 2: train.mode: unknown variant `window`"),
+        ("[train\n", "run.toml, line 1: is not valid TOML"),
+    ] {
+        bench.file("run.toml", file);
+        let error = bench.refused("train small --config run.toml -o run");
+        assert!(error.starts_with(expected), "{error}");
+    }
+    for (options, expected) in [
+        ("--set model.hiden=3", "--set: model.hiden: there is no such setting; did you mean model.hidden?"),
+        ("--set hidden=3", "--set: hidden: there is no such setting; did you mean model.hidden?"),
+        ("--set model=3", "--set: model: is a section, not a setting"),
+        ("--set hidden", "--set: found 'hidden', expected KEY=VALUE"),
+        ("--set train.clip=true", "--set: train.clip: found true, expected a number"),
+        ("--epochs few", "--epochs: train.epochs: found \"few\", expected an integer"),
+        ("--epochs=-3", "--epochs: train.epochs: "),
+        ("--window 0", "train.window: found 0, expected at least 1"),
+        ("--learning-rate 0", "train.learning_rate: found 0, expected a number above 0"),
+        ("--task regression", "task.name: there is no task 'regression'; known are node-regression"),
+        ("--model gcm", "model: there is no model 'gcm'; known are gcn,"),
+        (
+            "--metrics auc",
+            "task.metrics: node-regression has no metric 'auc'; known are mse, mae, rmse, or all",
+        ),
+        ("--mode truncated --model dysat", "train.mode: dysat "),
+        ("--memory lots", "run.memory: "),
+        ("--config none.toml", "cannot read none.toml"),
+        ("--threads 0", "--threads: found 0, expected at least 1"),
+    ] {
+        let error = bench.refused(&format!("train small {options} -o run"));
+        assert!(error.starts_with(expected), "{options}: {error}");
+    }
+    assert!(bench.refused("train none -o run").contains("none"), "a store that is not there");
+}
+
+#[test]
+fn lists_come_from_the_registries() {
+    let bench = Bench::new();
+    let tasks = kymo::run::task::ALL.iter().map(|task| (task.name(), task.about()));
+    let metrics = kymo::model::metric::ALL.iter().map(|metric| (metric.name(), metric.about()));
+    for (what, entries) in [("tasks", tasks.collect::<Vec<_>>()), ("metrics", metrics.collect())] {
+        let (list, text) = (bench.json(&format!("list {what}")), bench.done(&format!("list {what}")).out);
+        let list = list.as_array().unwrap();
+        assert_eq!((list.len(), text.lines().count()), (entries.len(), entries.len()));
+        for ((listed, line), (name, about)) in list.iter().zip(text.lines()).zip(entries) {
+            assert_eq!((&listed["name"], &listed["about"]), (&name.into(), &about.into()));
+            assert!(line.starts_with(&format!("{name} ")) && line.ends_with(about), "{line}");
+        }
+    }
+    let help = bench.done("train --help").out;
+    let models = kymo::model::zoo::ALL.iter().map(|recipe| recipe.name);
+    for name in kymo::run::task::ALL.iter().map(|task| task.name()).chain(models) {
+        assert!(help.contains(name), "{name} is not in the help");
+    }
+}
+
+/// The help says the defaults in words; the settings say what they are.
+#[test]
+fn the_help_knows_the_defaults() {
+    let bench = Bench::new();
+    let help = bench.done("train --help").out.split_whitespace().collect::<Vec<_>>().join(" ");
+    let defaults = bench.json("list settings");
+    for (option, section, name) in [
+        ("task", "task", "name"),
+        ("model", "model", "name"),
+        ("mode", "train", "mode"),
+        ("window", "train", "window"),
+        ("hidden", "model", "hidden"),
+        ("layers", "model", "layers"),
+        ("epochs", "train", "epochs"),
+        ("learning-rate", "train", "learning_rate"),
+        ("seed", "train", "seed"),
+    ] {
+        let about = help.split(&format!(" --{option} <")).nth(1).unwrap().split(" --").next().unwrap();
+        let default = defaults[section][name].to_string().replace('"', "");
+        assert!(about.ends_with(&format!("[default: {default}]")), "--{option}: {about}");
+    }
+}
+
+#[test]
+fn the_list_of_settings_is_a_file_of_settings() {
+    let bench = Bench::new();
+    bench.make_small();
+    let text = bench.done("list settings").out;
+    let path = bench.file("all.toml", &text);
+    assert_eq!(layers::resolve::<Settings>(Some(&path), &[]).unwrap(), Settings::default());
+    assert_eq!(bench.json("list settings"), serde_json::to_value(Settings::default()).unwrap());
+    bench.done("train small --config all.toml --epochs 1 -o listed");
+    bench.done("train small --epochs 1 -o plain");
+    assert!(bench.checkpoint("listed") == bench.checkpoint("plain"));
+}
