@@ -41,6 +41,9 @@ pub struct Predict {
 
 /// Predicts, and writes the file.
 pub fn run(args: &Predict, out: &mut dyn Write) -> Result<()> {
+    if args.top == 0 {
+        return Err(Error::settings("--top", "found 0, expected at least 1"));
+    }
     if args.output.exists() && !args.overwrite {
         let problem = format!("{} is there already; --overwrite replaces it", args.output.display());
         return Err(Error::settings("--output", problem));

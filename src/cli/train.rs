@@ -175,7 +175,7 @@ pub fn run(args: &Train, out: &mut dyn Write) -> Result<()> {
     match ending? {
         Ending::Finished(summary) if args.json => print_json(out, &*summary).map_err(Error::from),
         Ending::Finished(summary) => {
-            write!(out, "{}", closing(&summary, &path)).map_err(|e| cannot_print(e).into())
+            write!(out, "{}", closing(&summary, &settings, &path)?).map_err(|e| cannot_print(e).into())
         }
         Ending::Stopped => Err(Error::Stopped(path)),
     }
@@ -211,13 +211,13 @@ fn opening(session: &mut Session) -> Result<String> {
 }
 
 /// What came of it.
-fn closing(summary: &Summary, path: &Path) -> String {
+fn closing(summary: &Summary, settings: &Settings, path: &Path) -> Result<String> {
     let mut text = format!(
         "\nbest of {}: epoch {}\n",
         plural(summary.epochs as u64, ["epoch", "epochs"]),
         summary.best_epoch
     );
-    text.push_str(&table(&summary.model, &summary.test));
+    text.push_str(&table(settings, &summary.test)?);
     let total: f64 = summary.seconds.iter().map(|(_, seconds)| seconds).sum();
     let parts: Vec<String> = (summary.seconds.iter())
         .map(|(work, seconds)| format!("{work} {}", percent(seconds / total.max(1e-9))))
@@ -230,12 +230,18 @@ fn closing(summary: &Summary, path: &Path) -> String {
     ));
     let path = path.display();
     text.push_str(&format!("\nkymo evaluate {path}    kymo predict {path} -o predictions.csv\n"));
-    text
+    Ok(text)
 }
 
-/// The metrics of a model above those of the baselines.
-pub fn table(model: &str, evaluation: &Evaluation) -> String {
-    let metrics: Vec<&String> = evaluation.metrics.keys().collect();
+/// The metrics of a model above those of the baselines, the deciding one first.
+pub fn table(settings: &Settings, evaluation: &Evaluation) -> Result<String> {
+    let model = settings.model.name.as_str();
+    let asked = task::metrics_of(settings)?;
+    let metrics: Vec<&str> = asked
+        .iter()
+        .map(|metric| metric.name())
+        .filter(|name| evaluation.metrics.contains_key(*name))
+        .collect();
     let name = std::iter::once(model).chain(evaluation.baselines.keys().copied());
     let width = name.map(str::len).max().unwrap_or(0).max(evaluation.split.len()) + 2;
     let columns: Vec<usize> = metrics.iter().map(|metric| metric.len().max(8) + 2).collect();
@@ -255,7 +261,7 @@ pub fn table(model: &str, evaluation: &Evaluation) -> String {
         }
         text.push('\n');
     }
-    text
+    Ok(text)
 }
 
 /// Four digits that count.

@@ -175,7 +175,7 @@ pub const ALL: &[Recipe] = &[
 pub fn find(name: &str) -> Result<&'static Recipe> {
     ALL.iter().find(|recipe| recipe.name == name).ok_or_else(|| {
         let names: Vec<&str> = ALL.iter().map(|recipe| recipe.name).collect();
-        Error::settings("model", format!("there is no model '{name}'; known are {}", names.join(", ")))
+        Error::settings("model.name", format!("there is no model '{name}'; known are {}", names.join(", ")))
     })
 }
 

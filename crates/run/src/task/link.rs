@@ -288,7 +288,9 @@ impl Goal for Links {
         let best = |source: Vertex| {
             let mut scores = vec![0.0; vertices];
             scorer.row(source, sample, &mut scores);
-            let mut order: Vec<Vertex> = (0..vertices as Vertex).collect();
+            // Where no vertex was ever linked to itself, none will be.
+            let loops = self.store.manifest().self_loops > 0;
+            let mut order: Vec<Vertex> = (0..vertices as Vertex).filter(|&v| loops || v != source).collect();
             let rank =
                 |a: &Vertex, b: &Vertex| scores[*b as usize].total_cmp(&scores[*a as usize]).then(a.cmp(b));
             if top < order.len() {
