@@ -67,7 +67,7 @@ fn wrong_settings_are_named_with_what_was_meant() {
         ("--window 0", "train.window: found 0, expected at least 1"),
         ("--learning-rate 0", "train.learning_rate: found 0, expected a number above 0"),
         ("--task regression", "task.name: there is no task 'regression'; known are node-regression"),
-        ("--model gcm", "model: there is no model 'gcm'; known are gcn,"),
+        ("--model gcm", "model.name: there is no model 'gcm'; known are gcn,"),
         (
             "--metrics auc",
             "task.metrics: node-regression has no metric 'auc'; known are mse, mae, rmse, or all",

@@ -49,36 +49,35 @@ pub trait Model: Send + Sync {
     ) -> Result<Passed>;
 
     /// The phase in which every vertex is by itself: for every snapshot the embedding of the given rows.
-    ///
-    /// `before` is what [`Memory::rows`] lists, or nothing at the beginning.
-    fn rows(
-        &self,
-        tape: &mut Tape<'_>,
-        params: &Bound<'_>,
-        exchanged: &[Var],
-        before: &[Var],
-    ) -> Result<Passed>;
+    fn rows(&self, tape: &mut Tape<'_>, params: &Bound<'_>, exchanged: Exchanged<'_>) -> Result<Passed>;
 
     /// Both phases from the beginning: for every snapshot the embedding of all vertices.
     fn forward<'a>(&self, tape: &mut Tape<'a>, params: &Bound<'_>, window: &[Frame<'a>]) -> Result<Vec<Var>> {
         let exchanged = self.exchange(tape, params, window, &[])?;
-        Ok(self.rows(tape, params, &exchanged.steps, &[])?.steps)
+        Ok(self.rows(tape, params, Exchanged::first(&exchanged))?.steps)
     }
 }
 
 /// What the rows phase starts from.
 #[derive(Clone, Copy)]
 pub struct Exchanged<'v> {
-    /// What the exchange gave for every snapshot.
+    /// What the exchange gave for every snapshot, or some rows of it.
     pub steps: &'v [Var],
+    /// What it gave besides, whole.
+    pub shared: &'v [Var],
     /// What [`Memory::rows`] lists, or nothing at the beginning.
     pub before: &'v [Var],
 }
 
 impl<'v> Exchanged<'v> {
+    /// What was exchanged in a window that follows another, which left `before`.
+    pub fn after(exchanged: &'v Passed, before: &'v [Var]) -> Self {
+        Exchanged { steps: &exchanged.steps, shared: &exchanged.shared, before }
+    }
+
     /// What was exchanged in the first window.
     pub fn first(exchanged: &'v Passed) -> Self {
-        Exchanged { steps: &exchanged.steps, before: &[] }
+        Exchanged::after(exchanged, &[])
     }
 }
 
@@ -99,14 +98,16 @@ where
     F: Fn(&mut Tape<'_>, Range<usize>, &Passed, &[Var]) -> Result<Var> + Send + Sync + 'a,
 {
     let vertices = exchanged.steps.first().map_or(0, |&step| tape.shape(step).rows);
-    let shared = [params.vars(), extra].concat();
+    let all = [params.vars(), exchanged.shared, extra].concat();
     let (names, count) = (params.names(), params.vars().len());
-    let steps = exchanged.steps.len();
+    let (steps, whole) = (exchanged.steps.len(), exchanged.shared.len());
     let by_row = [exchanged.steps, exchanged.before].concat();
-    tape.sum_by_rows(vertices, &by_row, &shared, move |tape, rows, by_row, shared| {
-        let (vars, extra) = shared.split_at(count);
-        let (exchanged, before) = by_row.split_at(steps);
-        let outputs = model.rows(tape, &Bound::new(names, vars.to_vec()), exchanged, before)?;
+    tape.sum_by_rows(vertices, &by_row, &all, move |tape, rows, by_row, all| {
+        let (vars, rest) = all.split_at(count);
+        let (shared, extra) = rest.split_at(whole);
+        let (steps, before) = by_row.split_at(steps);
+        let exchanged = Exchanged { steps, shared, before };
+        let outputs = model.rows(tape, &Bound::new(names, vars.to_vec()), exchanged)?;
         loss(tape, rows, &outputs, extra)
     })
 }

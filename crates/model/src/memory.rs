@@ -35,6 +35,8 @@ pub struct Memory {
 pub struct Passed {
     /// One for every step.
     pub steps: Vec<Var>,
+    /// Matrices that the rows phase sees whole, whichever rows it is asked about.
+    pub shared: Vec<Var>,
     /// What it leaves behind, as its [`Memory`] lists it.
     pub after: Vec<Var>,
 }

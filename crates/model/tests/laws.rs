@@ -333,7 +333,7 @@ fn pieces_handed_over_are_the_whole() {
                         }
                     }
                     let exchanged = model.exchange(&mut tape, &bound, &window, &exchange).unwrap();
-                    let passed = model.rows(&mut tape, &bound, &exchanged.steps, &rows).unwrap();
+                    let passed = model.rows(&mut tape, &bound, Exchanged::after(&exchanged, &rows)).unwrap();
                     let values = |vars: &[Var]| vars.iter().map(|&var| tape.value(var).to_vec()).collect();
                     outputs.extend::<Vec<Vec<f32>>>(values(&passed.steps));
                     let sizes = |vars: &[Var]| vars.iter().map(|&var| tape.shape(var)).collect::<Vec<_>>();

@@ -228,7 +228,7 @@ impl Learner {
                 tape: &mut tape,
                 model: &*self.model,
                 params: &params,
-                exchanged: Exchanged { steps: &exchanged.steps, before: &before_rows },
+                exchanged: Exchanged::after(&exchanged, &before_rows),
                 after: look.hand_over.then_some(&after),
                 dropout: (0.0, 0),
             };

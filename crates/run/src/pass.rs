@@ -52,8 +52,7 @@ impl<'a> Pass<'_, 'a> {
 
     /// The embeddings of all vertices at every step of the window: for losses that are no sums over vertices.
     pub fn all_rows(&mut self) -> kymo_tensor::Result<Vec<Var>> {
-        let Exchanged { steps, before } = self.exchanged;
-        let passed = self.model.rows(self.tape, self.params, steps, before)?;
+        let passed = self.model.rows(self.tape, self.params, self.exchanged)?;
         if let (Some(after), Some(&last)) = (self.after, passed.steps.last()) {
             keep(self.tape, &(0..self.tape.shape(last).rows), &passed.after, after);
         }

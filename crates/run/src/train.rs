@@ -281,15 +281,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_number_beats_none_and_none_beats_nothing() {
+    fn better_is_higher_or_lower_as_the_metric_says() {
         for higher in [false, true] {
             assert!(is_better(7.0, None, higher));
             assert!(!is_better(7.0, Some(7.0), higher), "the first of equals is kept");
             assert_eq!(is_better(8.0, Some(7.0), higher), higher);
             assert_eq!(is_better(6.0, Some(7.0), higher), !higher);
-            for none in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
-                assert!(!is_better(none, None, higher) && !is_better(none, Some(7.0), higher));
-            }
         }
     }
 }

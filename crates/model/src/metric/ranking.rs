@@ -193,6 +193,8 @@ mod tests {
             levels in prop::collection::vec(prop_oneof![any_score(), -1e-3f32..1e3, Just(0.75)], 150..300),
             scores in prop::collection::vec(prop_oneof![any_score(), -1e3f32..1e3], 0..100),
         ) {
+            // Enough distinct ones whatever was drawn.
+            let levels = [levels, (0..2 * FEW).map(|i| i as f32 * 0.37).collect()].concat();
             let thresholds = Thresholds::new(&levels);
             prop_assert!(!thresholds.table.is_empty());
             let scores = [&scores[..], &levels].concat();

@@ -69,6 +69,6 @@ impl Time for Attention {
             let fed = tape.relu(fed)?;
             outputs.push(tape.add_all(&[fed, seen, row])?);
         }
-        Ok(Passed { steps: outputs, after: Vec::new() })
+        Ok(Passed { steps: outputs, ..Passed::default() })
     }
 }

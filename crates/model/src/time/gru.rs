@@ -46,6 +46,6 @@ impl Time for Gru {
             before = Some(after);
             rows.push(after);
         }
-        Ok(Passed { after: before.into_iter().collect(), steps: rows })
+        Ok(Passed { after: before.into_iter().collect(), steps: rows, ..Passed::default() })
     }
 }

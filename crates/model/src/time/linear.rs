@@ -51,6 +51,6 @@ impl Time for Linear {
         let missing = (self.reach - 1).saturating_sub(known.len());
         let mut after: Vec<Var> = (0..missing).map(|_| tape.filled(shape, 0.0)).collect();
         after.extend(&known[known.len() - (self.reach - 1 - missing)..]);
-        Ok(Passed { steps: rows, after })
+        Ok(Passed { steps: rows, after, ..Passed::default() })
     }
 }

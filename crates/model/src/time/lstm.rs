@@ -54,6 +54,6 @@ impl Time for Lstm {
             }
             after.extend(before);
         }
-        Ok(Passed { steps: rows, after })
+        Ok(Passed { steps: rows, after, ..Passed::default() })
     }
 }

@@ -4,10 +4,10 @@
 
 use kymo_tensor::{Result, Shape, Tape, Var};
 
-use crate::Model;
 use crate::frame::{Frame, Matrix};
 use crate::memory::{Extent, Memory, Passed, handed};
 use crate::params::{Bound, Slot};
+use crate::{Exchanged, Model};
 
 /// The state before the first step is zero.
 pub struct Diffused {
@@ -109,10 +109,10 @@ impl Model for Diffused {
             }
             after.extend(before);
         }
-        Ok(Passed { steps: rows, after })
+        Ok(Passed { steps: rows, after, ..Passed::default() })
     }
 
-    fn rows(&self, _: &mut Tape<'_>, _: &Bound<'_>, exchanged: &[Var], _: &[Var]) -> Result<Passed> {
-        Ok(Passed { steps: exchanged.to_vec(), after: Vec::new() })
+    fn rows(&self, _: &mut Tape<'_>, _: &Bound<'_>, exchanged: Exchanged<'_>) -> Result<Passed> {
+        Ok(Passed { steps: exchanged.steps.to_vec(), ..Passed::default() })
     }
 }

@@ -8,12 +8,12 @@
 
 use kymo_tensor::{Result, Shape, Tape, Var};
 
-use crate::Model;
 use crate::frame::{Frame, Matrix};
 use crate::graph::Normalisation;
 use crate::memory::{Extent, Memory, Passed, handed};
 use crate::params::{Bound, Slot};
 use crate::structure::{Activation, aggregates_first};
+use crate::{Exchanged, Model};
 
 /// What drives the weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,7 +160,7 @@ impl Model for Evolving {
         };
         let mut weights: Vec<Weight> = self.layers().map(begin).collect::<Result<_>>()?;
         let last = weights.len().saturating_sub(1);
-        let mut outputs = Vec::with_capacity(window.len());
+        let (mut steps, mut shared) = (Vec::with_capacity(window.len()), Vec::with_capacity(window.len()));
         for frame in window {
             let mut x = frame.features;
             for (layer, input, output) in self.layers() {
@@ -169,27 +169,40 @@ impl Model for Evolving {
                     Evolution::Vertices => Self::driven_by_vertices(tape, params, layer, weights[layer], x)?,
                 };
                 weights[layer] = now;
-                let bias = params.get(&format!("structure.{layer}.bias"))?;
                 let matrix = Matrix::Normalised(self.normalisation);
-                x = if aggregates_first(input, output, tape.wants_gradient(x)) {
-                    let heard = frame.product(tape, matrix, x)?;
-                    tape.linear(heard, now.weight, bias)?
-                } else {
-                    let product = tape.matmul(x, now.weight)?;
-                    let heard = frame.product(tape, matrix, product)?;
-                    tape.add_row(heard, bias)?
-                };
-                if layer < last {
-                    x = Activation::Relu.apply(tape, x)?;
+                let first = aggregates_first(input, output, tape.wants_gradient(x));
+                if !first {
+                    x = tape.matmul(x, now.weight)?;
                 }
+                x = frame.product(tape, matrix, x)?;
+                if layer == last {
+                    // What is left treats every vertex by itself; it needs the weight of this step.
+                    shared.push(now.weight);
+                    break;
+                }
+                let bias = params.get(&format!("structure.{layer}.bias"))?;
+                x = if first { tape.linear(x, now.weight, bias)? } else { tape.add_row(x, bias)? };
+                x = Activation::Relu.apply(tape, x)?;
             }
-            outputs.push(x);
+            steps.push(x);
         }
         let after = weights.into_iter().flat_map(|now| [Some(now.weight), now.cell]).flatten().collect();
-        Ok(Passed { steps: outputs, after })
+        Ok(Passed { steps, shared, after })
     }
 
-    fn rows(&self, _: &mut Tape<'_>, _: &Bound<'_>, exchanged: &[Var], _: &[Var]) -> Result<Passed> {
-        Ok(Passed { steps: exchanged.to_vec(), after: Vec::new() })
+    fn rows(&self, tape: &mut Tape<'_>, params: &Bound<'_>, exchanged: Exchanged<'_>) -> Result<Passed> {
+        let Some((last, input, _)) = self.layers().last() else {
+            return Ok(Passed { steps: exchanged.steps.to_vec(), ..Passed::default() });
+        };
+        let bias = params.get(&format!("structure.{last}.bias"))?;
+        let mut steps = Vec::with_capacity(exchanged.steps.len());
+        for (&step, &weight) in exchanged.steps.iter().zip(exchanged.shared) {
+            // The columns tell which order was chosen; where both sides are equally wide the first one was.
+            steps.push(match tape.shape(step).columns == input {
+                true => tape.linear(step, weight, bias)?,
+                false => tape.add_row(step, bias)?,
+            });
+        }
+        Ok(Passed { steps, ..Passed::default() })
     }
 }

@@ -6,12 +6,12 @@
 
 use kymo_tensor::{Result, Tape, Var};
 
-use crate::Model;
 use crate::frame::{Frame, Matrix};
 use crate::graph::Normalisation;
 use crate::memory::{Memory, Passed, handed};
 use crate::params::{Bound, Slot};
 use crate::structure::{Structure, aggregates_first};
+use crate::{Exchanged, Model};
 
 /// The state before the first step is zero.
 pub struct Gated {
@@ -63,21 +63,15 @@ impl Model for Gated {
             }
             exchanged.push(frame.product(tape, Matrix::Normalised(self.normalisation), x)?);
         }
-        Ok(Passed { steps: exchanged, after: Vec::new() })
+        Ok(Passed { steps: exchanged, ..Passed::default() })
     }
 
-    fn rows(
-        &self,
-        tape: &mut Tape<'_>,
-        params: &Bound<'_>,
-        exchanged: &[Var],
-        before: &[Var],
-    ) -> Result<Passed> {
+    fn rows(&self, tape: &mut Tape<'_>, params: &Bound<'_>, exchanged: Exchanged<'_>) -> Result<Passed> {
         let (input, bias, state) =
             (params.get("gate.input")?, params.get("gate.bias")?, params.get("gate.state")?);
-        let mut before = handed(before, 1)?.map(|before| before[0]);
-        let mut rows = Vec::with_capacity(exchanged.len());
-        for &step in exchanged {
+        let mut before = handed(exchanged.before, 1)?.map(|before| before[0]);
+        let mut rows = Vec::with_capacity(exchanged.steps.len());
+        for &step in exchanged.steps {
             // The columns tell which order was chosen; where both sides are equally wide the first one was.
             let after = if tape.shape(step).columns == self.input {
                 tape.gated_cell_with_input(step, input, bias, before, state)?
@@ -88,6 +82,6 @@ impl Model for Gated {
             before = Some(after);
             rows.push(after);
         }
-        Ok(Passed { after: before.into_iter().collect(), steps: rows })
+        Ok(Passed { after: before.into_iter().collect(), steps: rows, ..Passed::default() })
     }
 }

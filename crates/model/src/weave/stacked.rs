@@ -2,12 +2,12 @@
 
 use kymo_tensor::{Result, Tape, Var};
 
-use crate::Model;
 use crate::frame::Frame;
 use crate::memory::{Memory, Passed};
 use crate::params::{Bound, Slot};
 use crate::structure::Structure;
 use crate::time::Time;
+use crate::{Exchanged, Model};
 
 /// A structure encoder below a time encoder, or alone.
 pub struct Stacked {
@@ -41,21 +41,18 @@ impl Model for Stacked {
     ) -> Result<Passed> {
         let exchange = |frame| self.structure.exchange(tape, params, frame, frame.features);
         let steps = window.iter().map(exchange).collect::<Result<_>>()?;
-        Ok(Passed { steps, after: Vec::new() })
+        Ok(Passed { steps, ..Passed::default() })
     }
 
-    fn rows(
-        &self,
-        tape: &mut Tape<'_>,
-        params: &Bound<'_>,
-        exchanged: &[Var],
-        before: &[Var],
-    ) -> Result<Passed> {
-        let encoded: Vec<Var> =
-            exchanged.iter().map(|&step| self.structure.rows(tape, params, step)).collect::<Result<_>>()?;
+    fn rows(&self, tape: &mut Tape<'_>, params: &Bound<'_>, exchanged: Exchanged<'_>) -> Result<Passed> {
+        let encoded: Vec<Var> = exchanged
+            .steps
+            .iter()
+            .map(|&step| self.structure.rows(tape, params, step))
+            .collect::<Result<_>>()?;
         match &self.time {
-            Some(time) => time.run(tape, params, &encoded, before),
-            None => Ok(Passed { steps: encoded, after: Vec::new() }),
+            Some(time) => time.run(tape, params, &encoded, exchanged.before),
+            None => Ok(Passed { steps: encoded, ..Passed::default() }),
         }
     }
 }
