@@ -58,10 +58,11 @@ impl Structure for Gcn {
     fn rows(&self, tape: &mut Tape<'_>, params: &Bound<'_>, exchanged: Var) -> Result<Var> {
         let bias = params.get(&format!("{}.bias", self.name))?;
         // The columns tell which order was chosen; where both sides are equally wide the first one was.
-        let x = match tape.shape(exchanged).columns == self.input {
-            true => tape.linear(exchanged, params.get(&format!("{}.weight", self.name))?, bias)?,
-            false => tape.add_row(exchanged, bias)?,
-        };
+        if tape.shape(exchanged).columns == self.input {
+            let weight = params.get(&format!("{}.weight", self.name))?;
+            return self.activation.of_linear(tape, exchanged, weight, bias);
+        }
+        let x = tape.add_row(exchanged, bias)?;
         self.activation.apply(tape, x)
     }
 }

@@ -27,6 +27,15 @@ pub enum Activation {
 }
 
 impl Activation {
+    /// Applies it to `x w + b`.
+    pub fn of_linear(self, tape: &mut Tape<'_>, x: Var, w: Var, b: Var) -> Result<Var> {
+        if self == Activation::Relu {
+            return tape.linear_relu(x, w, b);
+        }
+        let x = tape.linear(x, w, b)?;
+        self.apply(tape, x)
+    }
+
     /// Applies it.
     pub fn apply(self, tape: &mut Tape<'_>, x: Var) -> Result<Var> {
         match self {

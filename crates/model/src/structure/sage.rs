@@ -60,8 +60,7 @@ impl Structure for Sage {
         let heard = match self.gather {
             Gather::Mean => frame.product(tape, Matrix::Mean, x)?,
             Gather::Pool => {
-                let layer = tape.linear(x, of("pool.weight")?, of("pool.bias")?)?;
-                let layer = tape.relu(layer)?;
+                let layer = tape.linear_relu(x, of("pool.weight")?, of("pool.bias")?)?;
                 tape.row_max(frame.graph.plain()?, layer)?
             }
         };
@@ -71,7 +70,6 @@ impl Structure for Sage {
     fn rows(&self, tape: &mut Tape<'_>, params: &Bound<'_>, exchanged: Var) -> Result<Var> {
         let of = |what: &str| params.get(&format!("{}.{what}", self.name));
         let weight = tape.concatenate_rows(&[of("self")?, of("neighbour")?])?;
-        let x = tape.linear(exchanged, weight, of("bias")?)?;
-        self.activation.apply(tape, x)
+        self.activation.of_linear(tape, exchanged, weight, of("bias")?)
     }
 }

@@ -181,8 +181,13 @@ impl Model for Evolving {
                     break;
                 }
                 let bias = params.get(&format!("structure.{layer}.bias"))?;
-                x = if first { tape.linear(x, now.weight, bias)? } else { tape.add_row(x, bias)? };
-                x = Activation::Relu.apply(tape, x)?;
+                x = match first {
+                    true => tape.linear_relu(x, now.weight, bias)?,
+                    false => {
+                        let sum = tape.add_row(x, bias)?;
+                        Activation::Relu.apply(tape, sum)?
+                    }
+                };
             }
             steps.push(x);
         }

@@ -1,5 +1,5 @@
 //! Dense layers: `x W + b` with its gradient, where `x` may be several matrices that stand side by side without being copied
-//! there.
+//! there, and where the positive part may be taken while the rows are in the cache: what it is taken of need not be kept.
 
 use std::ops::Range;
 
@@ -13,6 +13,7 @@ use crate::tape::{Tape, Var};
 /// The inputs are the weight, the bias if there is one, and the matrices side by side.
 struct Linear {
     has_bias: bool,
+    is_positive: bool,
 }
 
 impl Linear {
@@ -77,13 +78,38 @@ impl Op for Linear {
                 );
                 add = true;
             }
+            if self.is_positive {
+                output.iter_mut().for_each(|value| *value = value.max(0.0));
+            }
         });
         Ok(())
     }
 
+    fn scratch(&self, inputs: &[Shape]) -> usize {
+        match (self.is_positive, inputs.get(self.first())) {
+            (true, Some(x)) => x.rows * inputs[0].columns,
+            _ => 0,
+        }
+    }
+
     fn backward(&self, mut back: Back<'_, '_>) -> Result<()> {
-        let (inputs, upstream) = (back.inputs, View { shape: back.output.shape, values: back.upstream });
-        let columns = upstream.shape.columns;
+        let (inputs, shape) = (back.inputs, back.output.shape);
+        let columns = shape.columns;
+        let scratch = std::mem::take(&mut back.scratch);
+        let upstream = match self.is_positive {
+            true => {
+                let (all, output) = (back.upstream, back.output.values);
+                by_pieces(shape.rows, &mut [Some(&mut *scratch)], |range, slots| {
+                    let range = range.start * columns..range.end * columns;
+                    let passed = all[range.clone()].iter().zip(&output[range]);
+                    for (masked, (&upstream, &value)) in taken(slots, 0).iter_mut().zip(passed) {
+                        *masked = if value > 0.0 { upstream } else { 0.0 };
+                    }
+                });
+                View { shape, values: scratch }
+            }
+            false => View { shape, values: back.upstream },
+        };
         let mut weight = back.take(0);
         for (number, rows) in self.parts(inputs) {
             if let Some(x) = back.take(number) {
@@ -100,7 +126,7 @@ impl Op for Linear {
         if self.has_bias
             && let Some(bias) = back.take(1)
         {
-            column_sums(back.upstream, columns, bias);
+            column_sums(upstream.values, columns, bias);
         }
         Ok(())
     }
@@ -109,7 +135,7 @@ impl Op for Linear {
 impl Tape<'_> {
     /// `x w`.
     pub fn matmul(&mut self, x: Var, w: Var) -> Result<Var> {
-        self.apply(Linear { has_bias: false }, &[w, x])
+        self.apply(Linear { has_bias: false, is_positive: false }, &[w, x])
     }
 
     /// `x w + b`, with the one row `b` added to every row.
@@ -119,7 +145,12 @@ impl Tape<'_> {
 
     /// `[x, y, ...] w + b` for matrices side by side, which are not copied there.
     pub fn linear_of(&mut self, side_by_side: &[Var], w: Var, b: Var) -> Result<Var> {
-        self.apply(Linear { has_bias: true }, &[&[w, b], side_by_side].concat())
+        self.apply(Linear { has_bias: true, is_positive: false }, &[&[w, b], side_by_side].concat())
+    }
+
+    /// The positive part of `x w + b`.
+    pub fn linear_relu(&mut self, x: Var, w: Var, b: Var) -> Result<Var> {
+        self.apply(Linear { has_bias: true, is_positive: true }, &[w, b, x])
     }
 }
 
@@ -137,7 +168,7 @@ mod tests {
 
     #[test]
     fn gradients_are_those_of_differences() {
-        for (rows, inner, columns) in [(3, 4, 5), (1, 1, 1), (7, 2, 1)] {
+        for (rows, inner, columns) in [(3, 4, 5), (1, 1, 1), (7, 2, 1), (600, 3, 2)] {
             let inputs = [
                 numbers(Shape::new(rows, inner), 1),
                 numbers(Shape::new(inner, columns), 2),
@@ -145,6 +176,14 @@ mod tests {
             ];
             gradient(&inputs, 1e-2, |tape, vars| tape.linear(vars[0], vars[1], vars[2])).unwrap();
             gradient(&inputs[..2], 1e-2, |tape, vars| tape.matmul(vars[0], vars[1])).unwrap();
+            super::super::pieces::tests::equal(
+                &inputs,
+                |tape, vars| tape.linear_relu(vars[0], vars[1], vars[2]),
+                |tape, vars| {
+                    let all = tape.linear(vars[0], vars[1], vars[2])?;
+                    tape.relu(all)
+                },
+            );
             let beside = [
                 numbers(Shape::new(rows, inner), 1),
                 numbers(Shape::new(rows, 2), 4),
