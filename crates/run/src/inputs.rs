@@ -35,15 +35,20 @@ type SparseRows = (Arc<Pattern>, Arc<Vec<f32>>);
 enum Constant {
     None,
     Degrees,
+    /// One column for each degree; the last one is for all that are higher.
+    OneHot(usize),
     Stored(usize),
 }
+
+/// Columns of one-hot degrees at most.
+const DEGREES: usize = 256;
 
 impl Constant {
     fn columns(self) -> usize {
         match self {
             Constant::None => 0,
             Constant::Degrees => 2,
-            Constant::Stored(columns) => columns,
+            Constant::OneHot(columns) | Constant::Stored(columns) => columns,
         }
     }
 }
@@ -68,6 +73,9 @@ impl Inputs {
             }
             Features::Stored => (stored, is_sparse, false),
             Features::Degrees => (Constant::Degrees, false, false),
+            Features::OneHotDegrees => {
+                (Constant::OneHot(one_hot_columns(store, train.clone())?), false, false)
+            }
             Features::Learnt => (Constant::None, false, true),
             Features::Both => (stored, is_sparse, true),
         };
@@ -82,7 +90,9 @@ impl Inputs {
             scales: Vec::new(),
         };
         let mut unread = 0..store.steps();
-        if settings.data.standardise && inputs.constant.columns() > 0 {
+        // Rare degrees would be blown up by their small deviation.
+        let is_one_hot = matches!(inputs.constant, Constant::OneHot(_));
+        if settings.data.standardise && inputs.constant.columns() > 0 && !is_one_hot {
             unread.start = train.end;
             inputs.scales = inputs.measure(store, train)?;
         }
@@ -154,6 +164,17 @@ impl Inputs {
                 let logarithms = |(&inward, &outward): (&u32, &u32)| [inward, outward].map(log_of_one_plus);
                 Ok(inward.iter().zip(&outward).flat_map(logarithms).collect())
             }
+            Constant::OneHot(columns) => {
+                let (_, outward) = match snapshot {
+                    Some(snapshot) => snapshot.degrees(self.vertices),
+                    None => store.snapshot(t)?.degrees(self.vertices),
+                };
+                let mut rows = vec![0.0; self.vertices * columns];
+                for (row, &degree) in rows.chunks_exact_mut(columns).zip(&outward) {
+                    row[(degree as usize).min(columns - 1)] = 1.0;
+                }
+                Ok(rows)
+            }
             Constant::Stored(columns) => {
                 let rows = store.features(t)?;
                 if rows.len() != self.vertices * columns {
@@ -219,6 +240,15 @@ impl Inputs {
             _ => Ok(tape.concatenate_columns(&parts)?),
         }
     }
+}
+
+/// As many columns as there are degrees in training, within bounds.
+fn one_hot_columns(store: &Store, train: Range<Step>) -> Result<usize> {
+    let mut most = 0;
+    for t in train {
+        most = store.snapshot(t)?.degrees(store.vertices()).1.into_iter().max().unwrap_or(0).max(most);
+    }
+    Ok((most as usize + 2).min(DEGREES))
 }
 
 fn log_of_one_plus(degree: u32) -> f32 {

@@ -56,6 +56,8 @@ pub enum Features {
     Stored,
     /// The logarithms of degrees.
     Degrees,
+    /// A column for each number of outgoing edges, 1 where it is that of the vertex (EvolveGCN).
+    OneHotDegrees,
     /// Columns learnt for each vertex.
     Learnt,
     /// What the store has (degrees where it has nothing), and learnt columns.
