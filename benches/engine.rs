@@ -383,9 +383,14 @@ fn models() {
     }
 }
 
-/// Time per edge from a hundred thousand to ten million edges a snapshot.
+/// Time per edge from a hundred thousand to ten million edges a snapshot, and how often the memory that must be moved could be
+/// copied in that time: every gathered row and its index and value, the sums written and read again, the targets.
 fn scale() {
-    println!("t-gcn as the graph grows, ten edges a vertex");
+    let bandwidth = copy_bandwidth();
+    println!(
+        "t-gcn as the graph grows, ten edges a vertex; copying moves {:.1} GB/s, read and written",
+        bandwidth / 1e9
+    );
     let mut first = None;
     for edges in [100_000, 300_000, 1_000_000, 3_000_000, 10_000_000] {
         let mut training = Training::new("t-gcn", 1, graphs("uniform", edges / 10, edges, WINDOW));
@@ -394,9 +399,15 @@ fn scale() {
         });
         let each = time * 1e6 / (edges * WINDOW) as f64;
         let base = *first.get_or_insert(each);
+        let vertices = edges / 10;
+        let entries = edges + vertices;
+        let moved = entries * (4 * FEATURES + 8) + 2 * vertices * 4 * FEATURES + 4 * vertices;
+        let floor = (WINDOW * moved) as f64 / bandwidth * 1e3;
         println!(
-            "    {edges:>10} edges: {time:8.1} ms, {each:.1} ns an edge and step, ratio to the smallest {:.2}",
-            each / base
+            "    {edges:>10} edges: {time:8.1} ms, {each:.1} ns an edge and step, ratio to the smallest {:.2}, {:.1} times the \
+             memory floor",
+            each / base,
+            time / floor
         );
     }
 }
