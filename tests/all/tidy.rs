@@ -20,7 +20,9 @@ fn files(endings: &[&str]) -> Vec<PathBuf> {
             let path = entry.unwrap().path();
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
             if path.is_dir() {
-                if !["target", ".git", "corpus", "artifacts", "shared"].contains(&name.as_str()) {
+                if !["target", ".git", "corpus", "artifacts", "shared", "venv", "runs"]
+                    .contains(&name.as_str())
+                {
                     folders.push(path);
                 }
             } else if endings.iter().any(|ending| name.ends_with(ending)) {
