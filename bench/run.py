@@ -1,6 +1,6 @@
 """Runs a suite: every case with every seed, one table.
 
-    python3 bench/run.py links [--data ../shared/data] [--seeds 1,2,3] [--only NAME,...] [--keep FOLDER]
+    python3 bench/run.py links [--data ../shared/data] [--seeds 1,2,3] [--only NAME,...] [--keep FOLDER] [--binary FILE]
 
 A suite is a file in bench/suites: data sets with the arguments of `kymo ingest`, and cases with settings of `kymo train`. The table and
 all figures go to bench/results/SUITE.md and .json, with date, machine and the commands. Data sets that are not there are named and
@@ -23,8 +23,11 @@ import tomllib
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
+BINARY = ROOT / "target" / "release" / "kymo"
+
+
 def kymo(*arguments):
-    command = [str(ROOT / "target" / "release" / "kymo"), *map(str, arguments)]
+    command = [str(BINARY), *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         raise SystemExit(f"{shlex.join(command)}\n{done.stderr}")
@@ -80,10 +83,15 @@ def main():
     parser.add_argument("--seeds", default="1,2,3")
     parser.add_argument("--only", help="names of cases or data sets")
     parser.add_argument("--keep", type=pathlib.Path, help="where stores and runs stay; a temporary folder otherwise")
+    parser.add_argument("--binary", type=pathlib.Path, help="the binary to run; target/release/kymo, built anew, otherwise")
     parser.add_argument("--dry", action="store_true", help="print, but leave bench/results alone")
     args = parser.parse_args()
     suite = tomllib.loads((ROOT / "bench" / "suites" / f"{args.suite}.toml").read_text())
-    subprocess.run(["cargo", "build", "--release", "--quiet"], cwd=ROOT, check=True)
+    if args.binary:
+        global BINARY
+        BINARY = args.binary.resolve()
+    else:
+        subprocess.run(["cargo", "build", "--release", "--quiet"], cwd=ROOT, check=True)
     seeds = [int(seed) for seed in args.seeds.split(",")]
     with tempfile.TemporaryDirectory() as temporary:
         folder = args.keep or pathlib.Path(temporary)
@@ -101,8 +109,9 @@ def main():
             summaries = [train(case, seed, folder, settings) for seed in seeds]
             rows.append(row(case, settings, summaries))
             print(line(rows[-1]), flush=True)
-    if not args.dry and not args.only:
-        write(args.suite, suite, seeds, rows)
+            # After every case: suites take long, and what is done stays.
+            if not args.dry and not args.only:
+                write(args.suite, suite, seeds, rows)
 
 
 def row(case, settings, summaries):

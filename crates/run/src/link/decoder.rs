@@ -7,7 +7,7 @@
 use kymo_graph::{Step, Vertex};
 use kymo_model::params::Initial;
 use kymo_model::{Params, Slot};
-use kymo_tensor::{Shape, Tape, Var};
+use kymo_tensor::{Shape, Tape, Var, weigh_positive_sums};
 use rayon::prelude::*;
 
 use super::history::{Facts, History};
@@ -144,18 +144,23 @@ impl<'a> Decoder<'a> {
 
     /// The score of a pair as of step `t`.
     pub fn score(&self, source: Vertex, target: Vertex, t: Step) -> f32 {
-        let Some((pasts, weights)) = self.history else {
-            return self.bias + weigh(self.part(source, 0), self.part(target, 1), self.out);
-        };
+        let Some((pasts, weights)) = self.history else { return self.alone(self.part(source, 0), target) };
         let facts = pasts.facts(source, target, t);
         if facts == [0.0; FACTS] {
-            return self.bias + weigh(self.part(source, 0), self.part(target, 1), self.out);
+            return self.alone(self.part(source, 0), target);
         }
         let mut sum = self.part(source, 0).to_vec();
         for (fact, weights) in facts.iter().zip(weights.chunks_exact(self.width)) {
             sum.iter_mut().zip(weights).for_each(|(sum, weight)| *sum += fact * weight);
         }
-        self.bias + weigh(&sum, self.part(target, 1), self.out)
+        self.alone(&sum, target)
+    }
+
+    /// The score of what is known of a source with one target.
+    fn alone(&self, source: &[f32], target: Vertex) -> f32 {
+        let mut score = [0.0];
+        weigh_positive_sums(source, self.part(target, 1), self.width, self.out, &mut score);
+        self.bias + score[0]
     }
 
     /// The scores of many pairs as of step `t`.
@@ -165,10 +170,11 @@ impl<'a> Decoder<'a> {
 
     /// The scores of a source against all vertices as of step `t`.
     pub fn row(&self, source: Vertex, t: Step, out: &mut [f32]) {
-        let own = self.part(source, 0);
-        for (target, score) in out.iter_mut().enumerate() {
-            *score = self.bias + weigh(own, self.part(target as Vertex, 1), self.out);
+        if self.width > 0 && !out.is_empty() {
+            let targets = &self.ends[self.width..];
+            weigh_positive_sums(self.part(source, 0), targets, 2 * self.width, self.out, out);
         }
+        out.iter_mut().for_each(|score| *score += self.bias);
         if let Some((pasts, _)) = self.history {
             for target in pasts.known(source, t) {
                 if let Some(score) = out.get_mut(target as usize) {
@@ -177,24 +183,6 @@ impl<'a> Decoder<'a> {
             }
         }
     }
-}
-
-/// `sum of weight * relu(left + right)`, in a fixed order that a compiler can turn into wide instructions.
-fn weigh(left: &[f32], right: &[f32], weights: &[f32]) -> f32 {
-    const LANES: usize = 16;
-    let mut sums = [0.0f32; LANES];
-    let (lefts, rights, all) =
-        (left.chunks_exact(LANES), right.chunks_exact(LANES), weights.chunks_exact(LANES));
-    let rest: f32 = (lefts.remainder().iter().zip(rights.remainder()))
-        .zip(all.remainder())
-        .map(|((left, right), weight)| weight * (left + right).max(0.0))
-        .sum();
-    for ((left, right), weights) in lefts.zip(rights).zip(all) {
-        for lane in 0..LANES {
-            sums[lane] += weights[lane] * (left[lane] + right[lane]).max(0.0);
-        }
-    }
-    sums.iter().sum::<f32>() + rest
 }
 
 #[cfg(test)]
