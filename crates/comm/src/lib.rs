@@ -1,0 +1,71 @@
+//! Messages and collectives between workers.
+//!
+//! A run has workers with ranks `0..size`. Each holds one endpoint, and every endpoint is a `Comm`. What the workers are,
+//! threads of one process or processes of many machines, is known to whoever makes the endpoints and to nobody else.
+//!
+//! Collectives (`all_reduce`, `all_gather`, `all_to_all`, `broadcast`, `barrier`) are called by every worker, in the same
+//! order. Where workers disagree, each of them gets an error and the group can go on.
+
+pub mod error;
+pub mod threads;
+pub mod traffic;
+
+pub use error::{Error, Result};
+pub use threads::{Threads, threads};
+pub use traffic::{Bytes, Traffic, all_reduce_bytes};
+
+/// What a message is about: a receiver asks for messages by their tag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Tag(pub u32);
+
+/// A worker's endpoint: how it talks to the others.
+///
+/// A peer that goes away, by dropping its endpoint or by a panic, turns what waits for it into `Error::Peer`.
+pub trait Comm: Send + Sync {
+    /// This worker's number, from 0.
+    fn rank(&self) -> usize;
+
+    /// How many workers there are.
+    fn size(&self) -> usize;
+
+    /// Sends without waiting for the receiver. Messages between two workers with the same tag arrive in order.
+    ///
+    /// A message to oneself is delivered like any other.
+    fn send(&self, to: usize, tag: Tag, values: Vec<f32>) -> Result<()>;
+
+    /// Waits for the next message of `from` with this tag.
+    ///
+    /// What a peer sent before it left is still delivered.
+    fn receive(&self, from: usize, tag: Tag) -> Result<Vec<f32>>;
+
+    /// The next message of `from` with this tag if it is there already.
+    fn try_receive(&self, from: usize, tag: Tag) -> Result<Option<Vec<f32>>>;
+
+    /// Sum over workers, in the order of ranks: the same bits on every worker and every run.
+    fn all_reduce(&self, values: &mut [f32]) -> Result<()>;
+
+    /// What every worker has, in the order of ranks (lengths may differ).
+    fn all_gather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>>;
+
+    /// `mine[i]` goes to worker `i`; the result's `[i]` came from worker `i`.
+    fn all_to_all(&self, mine: Vec<Vec<f32>>) -> Result<Vec<Vec<f32>>>;
+
+    /// What worker `root` has; the bytes that others give are not looked at.
+    fn broadcast(&self, root: usize, bytes: Vec<u8>) -> Result<Vec<u8>>;
+
+    /// Waits until every worker is here.
+    fn barrier(&self) -> Result<()>;
+
+    /// What went over the wire so far.
+    fn traffic(&self) -> Traffic;
+
+    /// Takes the buffer that a received message came in, to be used for later messages.
+    fn recycle(&self, values: Vec<f32>) {
+        drop(values);
+    }
+
+    /// An empty buffer with room for so many numbers.
+    fn buffer(&self, numbers: usize) -> Vec<f32> {
+        Vec::with_capacity(numbers)
+    }
+}

@@ -1,0 +1,18 @@
+//! Plans: which worker owns what, and the rows that move between workers because of it.
+//!
+//! Ownership is decided here and nowhere else. A [`Partitioner`] makes a [`Layout`] out of a store and a seed; a [`Route`] or
+//! a [`Halo`] follows from layouts, and every worker can work out its own without asking the others. A [`Strategy`] is the
+//! name a user gives to all of that. This crate never holds a tensor.
+
+pub mod cut;
+pub mod error;
+pub mod layout;
+pub mod partition;
+pub mod route;
+pub mod strategy;
+
+pub use error::{Error, Result};
+pub use layout::{Layout, Owners, Worker};
+pub use partition::{Ask, Partition, Partitioner};
+pub use route::{Halo, Route};
+pub use strategy::{Parallel, Strategy};

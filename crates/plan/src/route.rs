@@ -1,0 +1,160 @@
+//! Rows that move between workers: from one layout to another, and to whoever needs a neighbour's row.
+
+use std::sync::Arc;
+
+use kymo_graph::{Snapshot, Step, Vertex};
+
+use crate::layout::{Layout, Owners};
+
+/// Rows that move between workers, as one of them sees it.
+///
+/// Row `sends[p][i]` of the input goes to worker `p`, where it becomes row `receives[me][i]` of `p`'s output; rows that
+/// stay are the entry of oneself. The gradient of a route is the route reversed (sums where a row was sent to several).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// Who sees it like this.
+    pub rank: usize,
+    /// Rows of the input.
+    pub rows_in: usize,
+    /// Rows of the output.
+    pub rows_out: usize,
+    /// For each worker, the rows of the input that go there.
+    pub sends: Vec<Vec<u32>>,
+    /// For each worker, the rows of the output that come from there.
+    pub receives: Vec<Vec<u32>>,
+}
+
+impl Route {
+    /// From the owners at one place to the owners at another: rows are the own vertices, ascending, on both sides.
+    pub fn between(from: Owners<'_>, to: Owners<'_>, vertices: usize, workers: usize, rank: usize) -> Route {
+        let (mut sends, mut receives) = (vec![Vec::new(); workers], vec![Vec::new(); workers]);
+        let (mut rows_in, mut rows_out) = (0, 0);
+        for vertex in 0..vertices as Vertex {
+            let (before, after) = (from.of(vertex), to.of(vertex));
+            if before == rank {
+                sends[after].push(rows_in);
+                rows_in += 1;
+            }
+            if after == rank {
+                receives[before].push(rows_out);
+                rows_out += 1;
+            }
+        }
+        Route { rank, rows_in: rows_in as usize, rows_out: rows_out as usize, sends, receives }
+    }
+
+    /// Whether this worker's output is its input. The others may still move rows between themselves.
+    pub fn is_identity(&self) -> bool {
+        let same = |rows: &[u32]| rows.iter().copied().eq(0..self.rows_in as u32);
+        self.rows_in == self.rows_out
+            && self.rows_sent() == 0
+            && self.rows_received() == 0
+            && same(&self.sends[self.rank])
+            && same(&self.receives[self.rank])
+    }
+
+    /// The way back.
+    pub fn reversed(&self) -> Route {
+        Route {
+            rank: self.rank,
+            rows_in: self.rows_out,
+            rows_out: self.rows_in,
+            sends: self.receives.clone(),
+            receives: self.sends.clone(),
+        }
+    }
+
+    /// Rows that leave for other workers.
+    pub fn rows_sent(&self) -> usize {
+        self.others(&self.sends)
+    }
+
+    /// Rows that come from other workers.
+    pub fn rows_received(&self) -> usize {
+        self.others(&self.receives)
+    }
+
+    fn others(&self, lists: &[Vec<u32>]) -> usize {
+        lists.iter().enumerate().filter(|(worker, _)| *worker != self.rank).map(|(_, rows)| rows.len()).sum()
+    }
+}
+
+/// Rows of neighbours that a worker needs at a step to aggregate for its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Halo {
+    /// The own vertices, ascending.
+    pub own: Arc<Vec<Vertex>>,
+    /// The neighbours that belong to others, grouped by owner in the order of ranks, ascending in each group.
+    pub beyond: Vec<Vertex>,
+    /// From the own rows to the rows of `beyond`: nothing is sent to oneself.
+    pub route: Route,
+}
+
+impl Halo {
+    /// One pass over the edges: every worker can work out its own without asking the others.
+    ///
+    /// A vertex needs the source of each edge that leads to it. `both` also counts the targets of own vertices' edges as
+    /// neighbours (random walks in both directions).
+    pub fn of(
+        snapshot: &Snapshot<'_>,
+        owners: Owners<'_>,
+        vertices: usize,
+        workers: usize,
+        rank: usize,
+        both: bool,
+    ) -> Halo {
+        Halo::around(Arc::new(owners.own(rank, vertices)), snapshot, owners, workers, rank, both)
+    }
+
+    /// As [`Halo::of`], at a step of a layout whose list of own vertices it shares.
+    pub fn at(snapshot: &Snapshot<'_>, layout: &Layout, step: Step, rank: usize, both: bool) -> Halo {
+        Halo::around(layout.own(rank, step), snapshot, layout.owners(step), layout.workers(), rank, both)
+    }
+
+    fn around(
+        own: Arc<Vec<Vertex>>,
+        snapshot: &Snapshot<'_>,
+        owners: Owners<'_>,
+        workers: usize,
+        rank: usize,
+        both: bool,
+    ) -> Halo {
+        let (mut needs, mut gives) = (vec![Vec::new(); workers], vec![Vec::new(); workers]);
+        // Where one worker owns all there is nothing to look for; self-loops have one owner and drop out below.
+        let edges = if matches!(owners, Owners::One(_)) { &[] } else { &*snapshot.edges };
+        for edge in edges {
+            let (source, target) = (owners.of(edge.source()), owners.of(edge.target()));
+            if source == target {
+                continue;
+            }
+            if target == rank {
+                needs[source].push(edge.source());
+                if both {
+                    gives[source].push(edge.target());
+                }
+            } else if source == rank {
+                gives[target].push(edge.source());
+                if both {
+                    needs[target].push(edge.target());
+                }
+            }
+        }
+        for list in needs.iter_mut().chain(&mut gives) {
+            list.sort_unstable();
+            list.dedup();
+        }
+        let row = |vertex: Vertex| own.partition_point(|&other| other < vertex) as u32;
+        let sends: Vec<Vec<u32>> =
+            gives.iter().map(|list| list.iter().map(|&vertex| row(vertex)).collect()).collect();
+        let mut next = 0;
+        let receives = needs.iter().map(|list| {
+            let first = next;
+            next += list.len() as u32;
+            (first..next).collect()
+        });
+        let receives: Vec<Vec<u32>> = receives.collect();
+        let beyond = needs.concat();
+        let route = Route { rank, rows_in: own.len(), rows_out: beyond.len(), sends, receives };
+        Halo { own, beyond, route }
+    }
+}

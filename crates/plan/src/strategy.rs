@@ -1,0 +1,97 @@
+//! Ways to be parallel, by the names the field gives them.
+
+use crate::error::{Error, Result};
+
+/// How the work of training is shared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parallel {
+    /// Each worker trains whole groups of snapshots.
+    Groups,
+    /// All workers train the same window, cut by a partitioner.
+    Cells {
+        /// The name of the partitioner.
+        partitioner: &'static str,
+        /// Whether every window is cut anew.
+        per_window: bool,
+    },
+}
+
+/// A way to be parallel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Strategy {
+    /// Its name.
+    pub name: &'static str,
+    /// One line about it.
+    pub about: &'static str,
+    /// What it does.
+    pub parallel: Parallel,
+}
+
+/// Every strategy, in the order of the help.
+pub const ALL: &[Strategy] = &[
+    Strategy {
+        name: "psg",
+        about: "each worker trains whole groups of snapshots; only gradients are exchanged (DyGNeX)",
+        parallel: Parallel::Groups,
+    },
+    Strategy {
+        name: "esdg",
+        about: "the snapshots of each group are shared out; hidden states are passed on (ESDG)",
+        parallel: Parallel::Cells { partitioner: "snapshot", per_window: true },
+    },
+    cells("pss", "each worker owns a run of snapshots; hidden states are passed on (PSS)", "snapshot"),
+    cells("pts", "each worker owns vertices at all steps; neighbours' rows are exchanged (PTS)", "sequence"),
+    cells(
+        "pss-ts",
+        "snapshots for the structure encoder, then vertices for the time encoder (PSS-TS)",
+        "snapshot-sequence",
+    ),
+    cells("vertex-hash", "each worker owns vertices picked by a hash, as AliGraph and DistDGL can", "hash"),
+    cells("vertex-block", "each worker owns a block of consecutive vertices of the same load", "block"),
+    cells(
+        "vertex-metis",
+        "each worker owns vertices that METIS found closely linked over all steps",
+        "metis",
+    ),
+    cells(
+        "vertex-metis-layer",
+        "METIS cuts each snapshot by itself; vertices move between workers over time",
+        "metis-layer",
+    ),
+    cells("vertex-greedy", "METIS cuts the first snapshot; new vertices go to their neighbours", "greedy"),
+];
+
+const fn cells(name: &'static str, about: &'static str, partitioner: &'static str) -> Strategy {
+    Strategy { name, about, parallel: Parallel::Cells { partitioner, per_window: false } }
+}
+
+/// The strategy of this name.
+pub fn find(name: &str) -> Result<&'static Strategy> {
+    ALL.iter().find(|strategy| strategy.name == name).ok_or_else(|| {
+        let names: Vec<&str> = ALL.iter().map(|strategy| strategy.name).collect();
+        Error::settings("strategy", format!("there is no strategy '{name}'; known are {}", names.join(", ")))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::partition;
+
+    #[test]
+    fn every_strategy_is_found_and_names_a_partitioner_that_exists() {
+        for strategy in ALL {
+            assert_eq!(find(strategy.name).unwrap(), strategy);
+            assert!(!strategy.about.is_empty() && !strategy.about.contains('\n'));
+            if let Parallel::Cells { partitioner, .. } = strategy.parallel {
+                assert_eq!(partition::find(partitioner).unwrap().name(), partitioner);
+            }
+        }
+        for partitioner in partition::ALL {
+            let used = |strategy: &Strategy| matches!(strategy.parallel, Parallel::Cells { partitioner: name, .. } if name == partitioner.name());
+            assert!(ALL.iter().any(used), "no strategy uses {}", partitioner.name());
+        }
+        let error = find("by-luck").unwrap_err().to_string();
+        assert!(ALL.iter().all(|strategy| error.contains(strategy.name)), "{error}");
+    }
+}

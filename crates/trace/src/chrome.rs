@@ -1,0 +1,150 @@
+//! Timelines in the format of Chrome's tracing, which Perfetto reads too.
+//!
+//! Workers are the threads of one process. Times are microseconds; their fractions keep the nanoseconds.
+
+use std::io::Write;
+use std::path::Path;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::error::Result;
+use crate::span::Span;
+use crate::timeline::WorkerTrace;
+use crate::whole;
+
+/// The one process that all workers are shown in.
+const PROCESS: u32 = 1;
+
+#[derive(Serialize)]
+struct Event<'a> {
+    name: &'a str,
+    cat: &'static str,
+    ph: &'static str,
+    ts: f64,
+    dur: f64,
+    pid: u32,
+    tid: usize,
+    args: Args,
+}
+
+#[derive(Serialize)]
+struct Args {
+    bytes: u64,
+}
+
+fn microseconds(nanoseconds: u64) -> f64 {
+    nanoseconds as f64 / 1000.0
+}
+
+fn event(worker: usize, span: &Span) -> Event<'_> {
+    Event {
+        name: &span.name,
+        cat: span.kind.name(),
+        ph: "X",
+        ts: microseconds(span.start),
+        dur: microseconds(span.end.saturating_sub(span.start)),
+        pid: PROCESS,
+        tid: worker,
+        args: Args { bytes: span.bytes },
+    }
+}
+
+/// What a viewer writes beside a worker, and where it puts it.
+fn about(worker: usize) -> [Value; 2] {
+    [
+        ("thread_name", json!({ "name": format!("worker {worker}") })),
+        ("thread_sort_index", json!({ "sort_index": worker })),
+    ]
+    .map(|(name, args)| json!({ "name": name, "ph": "M", "pid": PROCESS, "tid": worker, "args": args }))
+}
+
+/// Writes timelines into one file; a file that was there is replaced.
+///
+/// Within a worker, events are in the order of their starts, and what contains others comes before them.
+pub fn export(traces: &[WorkerTrace], path: &Path) -> Result<()> {
+    whole::write(path, |out| {
+        let left_out: u64 = traces.iter().map(|trace| trace.left_out).sum();
+        let notes = json!({ "spans left out": left_out });
+        write!(out, "{{\"displayTimeUnit\":\"ms\",\"otherData\":{notes},\"traceEvents\":[")?;
+        let mut separator = "\n";
+        for trace in traces {
+            for line in about(trace.worker) {
+                write!(out, "{separator}{line}")?;
+                separator = ",\n";
+            }
+            let mut spans: Vec<&Span> = trace.spans.iter().collect();
+            spans.sort_by_key(|span| (span.start, std::cmp::Reverse(span.end)));
+            for span in spans {
+                out.write_all(separator.as_bytes())?;
+                serde_json::to_writer(&mut *out, &event(trace.worker, span))?;
+            }
+        }
+        out.write_all(b"\n]}\n")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::span::Kind;
+    use proptest::prelude::*;
+
+    fn exported(traces: &[WorkerTrace]) -> Value {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("trace.json");
+        export(traces, &path).unwrap();
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+        serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+    }
+
+    fn span(kind: Kind, name: &'static str, start: u64, end: u64, bytes: u64) -> Span {
+        Span { kind, name: name.into(), start, end, bytes }
+    }
+
+    #[test]
+    fn events_have_the_numbers_and_the_order_of_the_spans() {
+        let spans = vec![
+            span(Kind::Wait, "halo \"a\"", 1500, 1750, 0),
+            span(Kind::Compute, "step", 1500, 4_000_001, 0),
+            span(Kind::Send, "out", 0, 10, 12),
+        ];
+        let traces = [
+            WorkerTrace { worker: 0, left_out: 3, spans, ..Default::default() },
+            WorkerTrace { worker: 4, left_out: 1, ..Default::default() },
+        ];
+        let file = exported(&traces);
+        assert_eq!(file["otherData"]["spans left out"], 4);
+        let event = |name: &str, kind: &str, ts: f64, dur: f64, bytes: u64| json!({ "name": name, "cat": kind, "ph": "X", "ts": ts, "dur": dur, "pid": 1, "tid": 0, "args": { "bytes": bytes } });
+        let name = |worker: usize| json!({ "name": "thread_name", "ph": "M", "pid": 1, "tid": worker, "args": { "name": format!("worker {worker}") } });
+        let events = file["traceEvents"].as_array().unwrap();
+        assert_eq!(events.len(), 7);
+        assert_eq!((&events[0], &events[5]), (&name(0), &name(4)));
+        assert_eq!(events[6]["args"]["sort_index"], 4);
+        let expected = [
+            event("out", "send", 0.0, 0.01, 12),
+            event("step", "compute", 1.5, 3998.501, 0),
+            event("halo \"a\"", "wait", 1.5, 0.25, 0),
+        ];
+        assert_eq!(events[2..5], expected);
+        assert_eq!(exported(&[])["traceEvents"], json!([]));
+    }
+
+    proptest! {
+        #[test]
+        fn nanoseconds_are_kept(spans in prop::collection::vec((0u64..1 << 45, 0u64..1 << 45), 0..30)) {
+            let spans: Vec<Span> =
+                spans.into_iter().map(|(start, length)| span(Kind::Load, "x", start, start + length, 0)).collect();
+            let file = exported(&[WorkerTrace { spans: spans.clone(), ..Default::default() }]);
+            let nanoseconds = |value: &Value| (value.as_f64().unwrap() * 1000.0).round() as u64;
+            let events = file["traceEvents"].as_array().unwrap();
+            let mut found: Vec<(u64, u64)> =
+                events[2..].iter().map(|event| (nanoseconds(&event["ts"]), nanoseconds(&event["dur"]))).collect();
+            prop_assert!(found.is_sorted_by_key(|span| span.0));
+            found.sort();
+            let mut wanted: Vec<(u64, u64)> = spans.iter().map(|span| (span.start, span.end - span.start)).collect();
+            wanted.sort();
+            prop_assert_eq!(found, wanted);
+        }
+    }
+}
