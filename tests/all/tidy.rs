@@ -124,7 +124,10 @@ fn there_is_no_global_state() {
         for (number, line) in product(&read(path)).lines().enumerate() {
             let code = line.trim_start();
             let refused = ["static mut ", "thread_local!", "lazy_static!", "LazyLock", "std::env::set_var"];
-            let state = code.starts_with("static ") || code.starts_with("pub static ");
+            // METIS draws from the random numbers of the C library: its state is that of the process, whatever we do.
+            let lock =
+                name(path) == "crates/plan/src/partition/multilevel.rs" && code.contains("ALONE: Mutex<()>");
+            let state = !lock && (code.starts_with("static ") || code.starts_with("pub static "));
             assert!(
                 !state && !refused.iter().any(|what| code.contains(what)),
                 "{}:{}",

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 
 use kymo_graph::generate::{self, Params};
 use kymo_graph::store::{Plan, Writer};
@@ -13,11 +12,7 @@ use kymo_plan::partition::{ALL, find};
 use kymo_plan::{Ask, Layout, Partition, Result};
 use proptest::prelude::*;
 
-/// Tests run at the same time, but METIS must not: see `Partitioner`.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-
 fn partition(name: &str, ask: &Ask<'_>) -> Result<Partition> {
-    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     find(name)?.partition(ask)
 }
 

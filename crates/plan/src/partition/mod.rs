@@ -64,9 +64,7 @@ impl From<Layout> for Partition {
 
 /// A way to share out the cells of a dynamic graph.
 ///
-/// The same question gets the same answer, with one proviso: those that call METIS (`metis`, `metis-layer`, `greedy`) must
-/// not run at the same time in one process, because METIS draws from the one random sequence of the C library. Partition
-/// once and hand the layout to the workers; its copies are cheap.
+/// The same question gets the same answer.
 pub trait Partitioner: Sync {
     /// What it is called.
     fn name(&self) -> &'static str;

@@ -2,10 +2,11 @@
 //! partitioning irregular graphs", SIAM J. Sci. Comput. 1998).
 //!
 //! METIS draws from the random sequence of the C library, which is one for the whole process: two calls at the same time
-//! would disturb each other's. It prints to standard output when it gets more parts than vertices; it is not asked then.
+//! would disturb each other's, so they wait for each other. It prints to standard output when it gets more parts than vertices; it is not asked then.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::Mutex;
 
 use ::metis::{Graph, Idx, option};
 
@@ -17,6 +18,9 @@ use crate::layout::Worker;
 
 /// Sums of weights stay below this, and so do their sums with the roundings up: METIS counts with 32 bits.
 const LARGEST_SUM: u64 = 1 << 30;
+
+/// METIS is called by one thread at a time.
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// The part of each vertex that is linked to another; balanced by `loads` (one for every vertex), cutting few links.
 pub(super) fn parts(links: &Links, loads: &[u64], workers: usize, seed: u64) -> Result<Vec<Option<Worker>>> {
@@ -85,6 +89,8 @@ fn call(
     let scale = fitting(weights.iter().sum());
     let weights: Vec<Idx> = weights.iter().map(|&weight| scale(weight)).collect();
     let mut parts: Vec<Idx> = vec![0; linked.len()];
+    // Nothing is left half done by whoever panicked while holding it.
+    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     Graph::new(1, workers as Idx, &starts, &neighbours)
         .map_err(|error| error.to_string())?
         .set_vwgt(&weights)

@@ -1,0 +1,180 @@
+//! A plan: what every worker will do in an epoch, to be read, checked and compared before it is paid for.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::error::{Error, Result};
+
+/// Bytes that a worker sends in an epoch, by what they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Sent {
+    /// Rows of neighbours, and their gradients.
+    pub neighbours: u64,
+    /// States that go with their vertices from step to step, and their gradients.
+    pub states: u64,
+    /// Rows that move between structure and time encoders, and their gradients.
+    pub shuffled: u64,
+    /// Rows that all workers look at, and their gradients.
+    pub collected: u64,
+    /// Numbers of vertices that go with them.
+    pub named: u64,
+    /// Gradients of parameters.
+    pub gradients: u64,
+}
+
+impl Sent {
+    /// Rows of all kinds: what goes from one worker to another.
+    pub fn rows(&self) -> u64 {
+        self.neighbours + self.states + self.shuffled + self.collected
+    }
+
+    /// Everything.
+    pub fn total(&self) -> u64 {
+        self.rows() + self.named + self.gradients
+    }
+}
+
+/// What one worker will do in an epoch.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Share {
+    /// Vertices and steps that it works on, each counted in every window.
+    pub cells: u64,
+    /// Edges that come in there.
+    pub edges: u64,
+    /// Bytes it sends.
+    pub sent: Sent,
+    /// Bytes of memory it needs: snapshots, what is kept until the way back, parameters.
+    pub memory: u64,
+    /// Seconds of computing.
+    pub seconds: f64,
+}
+
+/// What all workers will do in an epoch.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Plan {
+    /// The strategy.
+    pub strategy: String,
+    /// One for each worker.
+    pub workers: Vec<Share>,
+    /// Windows of an epoch.
+    pub windows: usize,
+    /// Iterations of an epoch: steps of the optimiser.
+    pub iterations: usize,
+    /// Predicted seconds of an epoch.
+    pub seconds: f64,
+    /// Edges between vertices of different workers, over all steps that are trained on.
+    pub edge_cut: u64,
+}
+
+impl Plan {
+    /// Bytes that all workers send in an epoch.
+    pub fn bytes(&self) -> u64 {
+        self.workers.iter().map(|share| share.sent.total()).sum()
+    }
+
+    /// The most memory that a worker needs.
+    pub fn memory(&self) -> u64 {
+        self.workers.iter().map(|share| share.memory).max().unwrap_or(0)
+    }
+
+    /// The busiest worker over the mean.
+    pub fn imbalance(&self) -> f64 {
+        let most = self.workers.iter().map(|share| share.seconds).fold(0.0, f64::max);
+        let mean =
+            self.workers.iter().map(|share| share.seconds).sum::<f64>() / self.workers.len().max(1) as f64;
+        if mean > 0.0 { most / mean } else { 1.0 }
+    }
+
+    /// Fails where a worker needs more memory than there is for each; says what is missing.
+    pub fn check_memory(&self, each: u64) -> Result<()> {
+        let Some((worker, share)) = self.workers.iter().enumerate().max_by_key(|(_, share)| share.memory)
+        else {
+            return Ok(());
+        };
+        if share.memory <= each {
+            return Ok(());
+        }
+        let problem = format!(
+            "{} needs {} at worker {worker}, {} more than the {} it may use; give more memory, use more workers, shorten the \
+             window, or choose another strategy (kymo plan compares them)",
+            self.strategy,
+            readable(share.memory),
+            readable(share.memory - each),
+            readable(each)
+        );
+        Err(Error::settings("run.memory", problem))
+    }
+}
+
+/// Bytes with a unit.
+pub fn readable(bytes: u64) -> String {
+    let units = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let power = if bytes == 0 { 0 } else { (bytes.ilog2() / 10) as usize };
+    let unit = units[power.min(units.len() - 1)];
+    match power {
+        0 => format!("{bytes} B"),
+        _ => format!("{:.1} {unit}", bytes as f64 / 1024f64.powi(power.min(units.len() - 1) as i32)),
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{} over {} workers: {} windows in {} iterations, {} edges between workers",
+            self.strategy,
+            self.workers.len(),
+            self.windows,
+            self.iterations,
+            self.edge_cut
+        )?;
+        writeln!(
+            f,
+            "worker       cells       edges      memory  neighbours      states    shuffled   gradients   seconds"
+        )?;
+        for (worker, share) in self.workers.iter().enumerate() {
+            let sent = share.sent;
+            writeln!(
+                f,
+                "{worker:>6}{:>12}{:>12}{:>12}{:>12}{:>12}{:>12}{:>12}{:>10.3}",
+                share.cells,
+                share.edges,
+                readable(share.memory),
+                readable(sent.neighbours + sent.collected + sent.named),
+                readable(sent.states),
+                readable(sent.shuffled),
+                readable(sent.gradients),
+                share.seconds
+            )?;
+        }
+        write!(
+            f,
+            "an epoch: {:.3} s, {} between workers; imbalance {:.2}",
+            self.seconds,
+            readable(self.bytes()),
+            self.imbalance()
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_that_does_not_fit_says_by_how_much() {
+        let share = |memory| Share { memory, ..Share::default() };
+        let plan = Plan {
+            strategy: "pts".into(),
+            workers: vec![share(1 << 20), share(3 << 20)],
+            windows: 1,
+            iterations: 1,
+            seconds: 0.0,
+            edge_cut: 0,
+        };
+        assert!(plan.check_memory(3 << 20).is_ok());
+        let error = plan.check_memory(2 << 20).unwrap_err().to_string();
+        assert!(error.contains("pts needs 3.0 MiB at worker 1, 1.0 MiB more than the 2.0 MiB"), "{error}");
+    }
+}

@@ -1,0 +1,289 @@
+//! What a way of sharing the work costs, before it is paid.
+//!
+//! Bytes are exact: they follow from the same routes that rows will take. Memory counts what is held at once. Time is an
+//! estimate from rates of a machine; which strategy is faster than another depends on them less than how fast each is.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use kymo_graph::{Step, Store};
+
+use crate::error::Result;
+use crate::plan::{Plan, Sent, Share};
+use crate::route::Route;
+use crate::shares::{Place, Shares};
+use crate::work::{Moves, Work};
+
+/// How fast a worker is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rates {
+    /// Multiplications of dense products in a second.
+    pub products: f64,
+    /// Numbers that go through sparse products in a second.
+    pub aggregated: f64,
+    /// Bytes between workers in a second.
+    pub wire: f64,
+    /// Seconds that an exchange takes whatever its size.
+    pub latency: f64,
+}
+
+impl Default for Rates {
+    /// About those of one core of a server of 2024, with workers that are threads of one process.
+    fn default() -> Self {
+        Rates { products: 4e10, aggregated: 2e9, wire: 5e9, latency: 2e-5 }
+    }
+}
+
+/// Bytes of an edge and of a vertex in the matrices of a snapshot.
+const EDGE_BYTES: u64 = 36;
+const VERTEX_BYTES: u64 = 60;
+
+/// What is to be shared.
+pub struct Job<'a> {
+    /// The data.
+    pub store: &'a Store,
+    /// The windows of an epoch.
+    pub windows: &'a [Range<Step>],
+    /// Windows of an iteration.
+    pub at_once: usize,
+    /// What the model does to a window.
+    pub work: &'a Work,
+    /// Workers.
+    pub workers: usize,
+}
+
+/// The plan of a strategy: windows cut by `shares`, or dealt out whole where there are none.
+pub fn price(strategy: &str, job: &Job<'_>, shares: Option<&Shares>, rates: Rates) -> Result<Plan> {
+    let mut pricing =
+        Pricing { job, shares, rates, workers: vec![Share::default(); job.workers], routes: BTreeMap::new() };
+    let (mut seconds, mut edge_cut) = (0.0, 0);
+    let facts = pricing.steps(&mut edge_cut)?;
+    for iteration in job.windows.chunks(job.at_once.max(1)) {
+        let mut busy = vec![0.0; job.workers];
+        for (number, window) in iteration.iter().enumerate() {
+            match shares {
+                Some(shares) => seconds += pricing.window(shares, &facts, window),
+                None => {
+                    let worker = number % job.workers;
+                    busy[worker] += pricing.whole(&facts, window, worker);
+                }
+            }
+        }
+        let reduced = pricing.reduce();
+        seconds += busy.into_iter().fold(0.0, f64::max) + reduced;
+    }
+    pricing.memory(&facts);
+    Ok(Plan {
+        strategy: strategy.into(),
+        workers: pricing.workers,
+        windows: job.windows.len(),
+        iterations: job.windows.len().div_ceil(job.at_once.max(1)),
+        seconds,
+        edge_cut,
+    })
+}
+
+/// What a worker has of a step.
+#[derive(Clone, Default)]
+struct Part {
+    own: u64,
+    beyond: u64,
+    edges: u64,
+    /// Rows of neighbours that it sends and receives.
+    rows: [u64; 2],
+}
+
+/// Of each step and owners, the parts of all workers.
+type Parts = BTreeMap<(Step, usize), Vec<Part>>;
+
+struct Pricing<'a> {
+    job: &'a Job<'a>,
+    shares: Option<&'a Shares>,
+    rates: Rates,
+    workers: Vec<Share>,
+    routes: BTreeMap<[usize; 2], Vec<[u64; 2]>>,
+}
+
+impl Pricing<'_> {
+    /// Looks at every step once.
+    fn steps(&self, edge_cut: &mut u64) -> Result<Parts> {
+        let mut parts = Parts::new();
+        for window in self.job.windows {
+            for t in window.clone() {
+                let place = self.shares.map(|shares| shares.structure(window, t));
+                let key = (t, place.as_ref().map_or(0, Place::key));
+                if parts.contains_key(&key) {
+                    continue;
+                }
+                let snapshot = self.job.store.snapshot(t)?;
+                let vertices = self.job.store.vertices() as u64;
+                let (Some(shares), Some(place)) = (self.shares, place) else {
+                    parts.insert(
+                        key,
+                        vec![Part { own: vertices, edges: snapshot.len() as u64, ..Part::default() }],
+                    );
+                    continue;
+                };
+                let owners = place.owners();
+                let mut all = Vec::with_capacity(self.job.workers);
+                for worker in 0..self.job.workers {
+                    let halo = shares.halo(&snapshot, &place, worker);
+                    let rows = [halo.route.rows_sent() as u64, halo.route.rows_received() as u64];
+                    all.push(Part {
+                        own: halo.own.len() as u64,
+                        beyond: halo.beyond.len() as u64,
+                        edges: 0,
+                        rows,
+                    });
+                }
+                for edge in snapshot.edges.iter() {
+                    let (source, target) = (owners.of(edge.source()), owners.of(edge.target()));
+                    all[target].edges += 1;
+                    *edge_cut += u64::from(source != target);
+                }
+                parts.insert(key, all);
+            }
+        }
+        Ok(parts)
+    }
+
+    /// Seconds of structure and of rows for one step of one part, forth and back.
+    fn seconds(&self, part: &Part) -> [f64; 2] {
+        let work = self.job.work;
+        let structure = 3.0 * (part.edges + part.own) as f64 * work.aggregated as f64 / self.rates.aggregated;
+        let rows = 3.0 * part.own as f64 * work.products as f64 / self.rates.products;
+        [structure, rows]
+    }
+
+    /// A whole window at one worker; its seconds.
+    fn whole(&mut self, parts: &Parts, window: &Range<Step>, worker: usize) -> f64 {
+        let mut seconds = 0.0;
+        for t in window.clone() {
+            let part = parts.get(&(t, 0)).and_then(|parts| parts.first()).cloned().unwrap_or_default();
+            seconds += self.seconds(&part).iter().sum::<f64>();
+            self.workers[worker].cells += part.own;
+            self.workers[worker].edges += part.edges;
+        }
+        self.workers[worker].seconds += seconds;
+        seconds
+    }
+
+    /// Rows that every worker sends and receives along a route.
+    fn route(&mut self, shares: &Shares, from: &Place, to: &Place) -> Option<Vec<[u64; 2]>> {
+        let key = [from.key(), to.key()];
+        if key[0] == key[1] {
+            return None;
+        }
+        let rows = |route: Route| [route.rows_sent() as u64, route.rows_received() as u64];
+        let all =
+            || (0..shares.workers()).filter_map(|rank| shares.route(from, to, rank).map(rows)).collect();
+        Some(self.routes.entry(key).or_insert_with(all).clone())
+    }
+
+    /// A window that all workers do together; its seconds.
+    fn window(&mut self, shares: &Shares, parts: &Parts, window: &Range<Step>) -> f64 {
+        let workers = self.job.workers;
+        let moves = shares.moves(window);
+        let (mut busy, mut one_after_the_other) = (vec![0.0; workers], 0.0);
+        let mut sent = vec![Sent::default(); workers];
+        let mut before: Option<[Place; 2]> = None;
+        let mut exchanges = 0;
+        for (t, movements) in window.clone().zip(&self.job.work.steps) {
+            let places = [shares.structure(window, t), shares.rows(window, t)];
+            let here = parts.get(&(t, places[0].key())).cloned().unwrap_or_default();
+            let mut slowest: f64 = 0.0;
+            for (worker, part) in here.iter().enumerate() {
+                let [structure, rows] = self.seconds(part);
+                busy[worker] += structure;
+                self.workers[worker].seconds += structure + rows;
+                self.workers[worker].cells += part.own;
+                self.workers[worker].edges += part.edges;
+                match moves {
+                    true => slowest = slowest.max(rows),
+                    false => busy[worker] += rows,
+                }
+            }
+            one_after_the_other += slowest;
+            let along = [
+                before.as_ref().and_then(|before| self.route(shares, &before[0], &places[0])),
+                before
+                    .as_ref()
+                    .filter(|_| moves)
+                    .and_then(|before| self.route(shares, &before[1], &places[1])),
+                self.route(shares, &places[0], &places[1]),
+            ];
+            for movement in movements {
+                exchanges += 1;
+                for worker in 0..workers {
+                    let bytes = |rows: [u64; 2]| {
+                        4 * movement.columns as u64 * (rows[0] + if movement.back { rows[1] } else { 0 })
+                    };
+                    let of =
+                        |route: &Option<Vec<[u64; 2]>>| route.as_ref().map_or(0, |all| bytes(all[worker]));
+                    let sent = &mut sent[worker];
+                    match movement.moves {
+                        Moves::Neighbours => {
+                            sent.neighbours += here.get(worker).map_or(0, |part| bytes(part.rows))
+                        }
+                        Moves::Carried => sent.states += of(&along[0]),
+                        Moves::Handed => sent.states += of(&along[1]),
+                        Moves::Shuffled => sent.shuffled += of(&along[2]),
+                        Moves::Collected(count) => {
+                            let rows = |worker: usize| here[worker].own.min(count as u64);
+                            let others = (0..workers).filter(|&other| other != worker).map(rows).sum();
+                            let away = rows(worker) * (workers as u64 - 1);
+                            sent.collected += bytes([away, others]);
+                            sent.named += 4 * away;
+                        }
+                    }
+                }
+            }
+            before = Some(places);
+        }
+        let slowest = busy.iter().copied().fold(0.0, f64::max);
+        let wire = sent.iter().map(|sent| sent.total()).max().unwrap_or(0) as f64 / self.rates.wire;
+        for (share, sent) in self.workers.iter_mut().zip(sent) {
+            share.sent.neighbours += sent.neighbours;
+            share.sent.states += sent.states;
+            share.sent.shuffled += sent.shuffled;
+            share.sent.collected += sent.collected;
+            share.sent.named += sent.named;
+        }
+        slowest + one_after_the_other + wire + self.rates.latency * f64::from(exchanges)
+    }
+
+    /// The sum of gradients after an iteration: each worker sums a slice and sends it to all others.
+    fn reduce(&mut self) -> f64 {
+        let (numbers, size) = (self.job.work.reduced as u64, self.job.workers as u64);
+        if size < 2 {
+            return 0.0;
+        }
+        for (rank, share) in (0..).zip(&mut self.workers) {
+            let slice = numbers * (rank + 1) / size - numbers * rank / size;
+            share.sent.gradients += 4 * (numbers - slice) + 4 * slice * (size - 1);
+        }
+        8.0 * numbers as f64 / self.rates.wire + self.rates.latency
+    }
+
+    /// What is needed at once: the snapshots of a window, what is kept of it until the way back, and parameters. Snapshots of
+    /// other windows are kept while there is room.
+    fn memory(&mut self, parts: &Parts) {
+        let work = self.job.work;
+        let frame = |part: &Part| {
+            (part.own + part.beyond) * (VERTEX_BYTES + 4 * work.features as u64) + part.edges * EDGE_BYTES
+        };
+        for worker in 0..self.job.workers {
+            let of = |parts: &Vec<Part>| parts.get(worker).or(parts.first()).cloned().unwrap_or_default();
+            let need = |window: &Range<Step>| {
+                let step = |t: Step| {
+                    let key = self.shares.map_or(0, |shares| shares.structure(window, t).key());
+                    let part = parts.get(&(t, key)).map(of).unwrap_or_default();
+                    frame(&part) + part.own * 4 * work.kept as u64
+                };
+                window.clone().map(step).sum::<u64>()
+            };
+            let most = self.job.windows.iter().map(need).max().unwrap_or(0);
+            self.workers[worker].memory = most + work.replicated as u64;
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! What a model does to one window, in numbers that need no tensors: which rows move, and how much there is to compute.
+
+use serde::Serialize;
+
+/// Rows that move at a step of a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Moves {
+    /// Those of neighbours elsewhere, before a layer of structure.
+    Neighbours,
+    /// States that structure needs, from the owner at the step before.
+    Carried,
+    /// States that rows leave behind, from the owner at the step before.
+    Handed,
+    /// What structure made of them, to where rows are worked out.
+    Shuffled,
+    /// At most so many of each worker, to all others.
+    Collected(usize),
+}
+
+/// One movement of rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Movement {
+    /// Which rows.
+    pub moves: Moves,
+    /// Numbers in a row.
+    pub columns: usize,
+    /// Whether a gradient comes back the same way.
+    pub back: bool,
+}
+
+/// What one window asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Work {
+    /// The movements at each step of a window.
+    pub steps: Vec<Vec<Movement>>,
+    /// Numbers that workers add up after every iteration.
+    pub reduced: usize,
+    /// Numbers in a row of features.
+    pub features: usize,
+    /// Columns that go through sparse products, all layers together.
+    pub aggregated: usize,
+    /// Multiplications for each vertex and step, forth.
+    pub products: usize,
+    /// Numbers that are kept for each vertex and step until the way back.
+    pub kept: usize,
+    /// Bytes of parameters, gradients and what the optimiser remembers.
+    pub replicated: usize,
+}
