@@ -347,7 +347,7 @@ fn operations() {
     show("tanh", vec![x()], 0.0, 0, |t, v, _| t.tanh(v[0]).unwrap());
     show("multiply", vec![x(), x()], 0.0, 0, |t, v, _| t.multiply(v[0], v[1]).unwrap());
     show("concatenate columns", vec![x(), x()], 0.0, 0, |t, v, _| t.concatenate_columns(v).unwrap());
-    show("dropout", vec![x()], 0.0, 0, |t, v, _| t.dropout(v[0], 0.5, 1, 0).unwrap());
+    show("dropout", vec![x()], 0.0, 0, |t, v, _| t.dropout(v[0], 0.5, 1, ops::Places::From(0)).unwrap());
     show("sum", vec![x()], 0.0, 0, |t, v, _| t.sum(v[0]).unwrap());
     show("squared error", vec![x()], 0.0, 0, |t, v, _| {
         let target = t.filled(t.shape(v[0]), 0.5);

@@ -7,8 +7,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use kymo_tensor::{Result, Tape, Var};
+use kymo_tensor::{Result, Shape, Tape, Var};
 
+use crate::around::Around;
 use crate::graph::{Graph, Normalisation, Weighted};
 
 /// A matrix of a snapshot that rows are multiplied by.
@@ -25,9 +26,11 @@ pub enum Matrix {
 }
 
 impl Matrix {
-    const COUNT: usize = 6;
+    /// How many there are.
+    pub const COUNT: usize = 6;
 
-    fn number(self) -> usize {
+    /// Its number among all.
+    pub fn number(self) -> usize {
         match self {
             Matrix::Normalised(kind) => kind as usize,
             Matrix::Mean => 3,
@@ -106,12 +109,14 @@ pub struct Frame<'a> {
     pub features: Var,
     /// Where products of the features are kept; the features must be those it was first used with.
     pub kept: Option<&'a Kept>,
+    /// What lies elsewhere, where the rows are not all there are.
+    pub around: Option<Around<'a>>,
 }
 
 impl<'a> Frame<'a> {
     /// A snapshot of which nothing is kept.
     pub fn new(graph: &'a Graph, features: Var) -> Frame<'a> {
-        Frame { graph, features, kept: None }
+        Frame { graph, features, kept: None, around: None }
     }
 
     /// `x` multiplied by a matrix of the snapshot.
@@ -119,10 +124,14 @@ impl<'a> Frame<'a> {
         let kept = self.kept.filter(|_| x == self.features && !tape.wants_gradient(x));
         let slot = kept.map(|kept| &kept.products[matrix.number()]);
         if let Some(values) = slot.and_then(OnceLock::get) {
-            return tape.constant(tape.shape(x), values);
+            let shape = Shape::new(self.graph.vertices(), tape.shape(x).columns);
+            return tape.constant(shape, values);
         }
-        let Weighted { pattern, values } = matrix.of(self.graph)?;
-        let product = tape.spmm_fixed(pattern, values, x)?;
+        let product = match self.around {
+            Some(around) if x != self.features => return around.beyond.product(tape, self.graph, matrix, x),
+            Some(around) => matrix.of(self.graph)?.times(tape, around.features)?,
+            None => matrix.of(self.graph)?.times(tape, x)?,
+        };
         if let (Some(kept), Some(slot)) = (kept, slot) {
             let bytes = 4 * tape.value(product).len();
             // A second thread may have been faster: then its values, which are the same, stay.
@@ -132,11 +141,63 @@ impl<'a> Frame<'a> {
         }
         Ok(product)
     }
+
+    /// The rows of `x`, and below them those of neighbours elsewhere: as many as the graph has columns.
+    pub fn extend(&self, tape: &mut Tape<'a>, x: Var) -> Result<Var> {
+        match self.around {
+            None => Ok(x),
+            Some(around) if x == self.features => Ok(around.features),
+            Some(around) => around.beyond.extend(tape, x),
+        }
+    }
+
+    /// Rows that a layer made of `x` by itself, and below them those of neighbours elsewhere. What is made of features is made
+    /// of theirs, too, which costs less than asking for it.
+    pub fn extend_layer(
+        &self,
+        tape: &mut Tape<'a>,
+        x: Var,
+        layer: impl Fn(&mut Tape<'a>, Var) -> Result<Var>,
+    ) -> Result<Own> {
+        match self.around {
+            Some(around) if x == self.features => {
+                let all = layer(tape, around.features)?;
+                Ok(Own { own: tape.slice_rows(all, 0..self.graph.vertices())?, all })
+            }
+            _ => {
+                let own = layer(tape, x)?;
+                Ok(Own { own, all: self.extend(tape, own)? })
+            }
+        }
+    }
+
+    /// A state after the step before, with the rows of this step.
+    pub fn carry(&self, tape: &mut Tape<'a>, state: Var) -> Result<Var> {
+        self.around.map_or(Ok(state), |around| around.beyond.carry(tape, state))
+    }
+
+    /// The `count` rows of all vertices that score highest, as columns.
+    pub fn summary(&self, tape: &mut Tape<'a>, x: Var, score: Var, count: usize) -> Result<Var> {
+        let Some(around) = self.around else { return tape.summary(x, score, count) };
+        // The highest of all are among the highest of each worker.
+        let rows = tape.highest(x, score, count)?;
+        let all = around.beyond.collect(tape, x, &rows, count)?;
+        tape.summary(all, score, count)
+    }
+}
+
+/// What a layer made of the rows here, and of those here and of neighbours elsewhere.
+#[derive(Clone, Copy, Debug)]
+pub struct Own {
+    /// Of those here.
+    pub own: Var,
+    /// Of both.
+    pub all: Var,
 }
 
 #[cfg(test)]
 mod tests {
-    use kymo_tensor::{Arena, Shape};
+    use kymo_tensor::Arena;
 
     use super::*;
 

@@ -5,7 +5,7 @@
 use std::sync::{Arc, OnceLock};
 
 use kymo_tensor::pattern::Pattern;
-use kymo_tensor::{Error, Result};
+use kymo_tensor::{Error, Result, Tape, Var};
 
 /// How the weights of incoming edges are scaled before they are summed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,16 +28,73 @@ pub struct Weighted {
     pub values: Arc<Vec<f32>>,
 }
 
+impl Weighted {
+    /// The product with `x`.
+    pub fn times(self, tape: &mut Tape<'_>, x: Var) -> Result<Var> {
+        tape.spmm_fixed(self.pattern, self.values, x)
+    }
+
+    /// The rows of some vertices, with columns renamed.
+    fn rows(&self, own: &[u32], columns: &[u32], count: usize) -> Result<Weighted> {
+        let (mut starts, mut places, mut values) = (vec![0], Vec::new(), Vec::new());
+        for &vertex in own {
+            let row = self.pattern.starts()[vertex as usize] as usize
+                ..self.pattern.starts()[vertex as usize + 1] as usize;
+            places.extend(self.pattern.places()[row.clone()].iter().map(|&place| columns[place as usize]));
+            values.extend_from_slice(&self.values[row]);
+            starts.push(places.len() as u64);
+        }
+        Ok(Weighted { pattern: Arc::new(Pattern::new(count, starts, places)?), values: Arc::new(values) })
+    }
+
+    /// The entries in the first `count` columns, and those in the others, which are then counted from zero.
+    pub fn split(&self, count: usize) -> Result<[Weighted; 2]> {
+        let half = |inside: bool| {
+            let (mut starts, mut places, mut values) = (vec![0], Vec::new(), Vec::new());
+            for row in self.pattern.starts().windows(2) {
+                for index in row[0] as usize..row[1] as usize {
+                    let place = self.pattern.places()[index] as usize;
+                    if (place < count) == inside {
+                        places.push(if inside { place } else { place - count } as u32);
+                        values.push(self.values[index]);
+                    }
+                }
+                starts.push(places.len() as u64);
+            }
+            let columns = if inside { count } else { self.pattern.columns() - count };
+            Ok(Weighted {
+                pattern: Arc::new(Pattern::new(columns, starts, places)?),
+                values: Arc::new(values),
+            })
+        };
+        Ok([half(true)?, half(false)?])
+    }
+}
+
 /// The edges of a snapshot in compressed rows by target: row `v` lists the in-neighbours of `v`.
+///
+/// A part of a snapshot has rows for some vertices only, and columns for those and for their neighbours beyond. Its entries
+/// are in the order of the whole, so that sums over neighbours have the same bits.
 pub struct Graph {
     starts: Vec<usize>,
     sources: Vec<u32>,
     weights: Option<Vec<f32>>,
+    part: Option<Part>,
     normalised: [OnceLock<Weighted>; 3],
     with_loops: OnceLock<Arc<Pattern>>,
     plain: OnceLock<Arc<Pattern>>,
     mean: OnceLock<Weighted>,
     diffusion: OnceLock<[Weighted; 2]>,
+}
+
+/// What a part of a snapshot has to know of the rest.
+struct Part {
+    /// The vertex of each column: those of the rows, then those beyond.
+    vertices: Vec<u32>,
+    /// Of each column, the weight that comes in, a loop included.
+    degrees: Vec<f32>,
+    /// The rows of both walks, where they are wanted.
+    walks: Option<[Weighted; 2]>,
 }
 
 impl Graph {
@@ -57,16 +114,7 @@ impl Graph {
         if starts.windows(2).any(|row| !sources[row[0]..row[1]].is_sorted_by(|a, b| a < b)) {
             return wrong("the sources of a vertex are not ascending");
         }
-        Ok(Graph {
-            starts,
-            sources,
-            weights,
-            normalised: Default::default(),
-            with_loops: OnceLock::new(),
-            plain: OnceLock::new(),
-            mean: OnceLock::new(),
-            diffusion: OnceLock::new(),
-        })
+        Ok(Graph { weights, ..Graph::empty(starts, sources) })
     }
 
     /// The graph of these edges (source, target, weight) over so many vertices; of a repeated edge the last counts.
@@ -90,9 +138,77 @@ impl Graph {
         Graph::new(starts, sources, Some(weights))
     }
 
-    /// How many vertices there are.
+    /// The part with the rows of `own`, which ascend, and of their neighbours `beyond`; with both random walks where `walks`,
+    /// and then `beyond` has to hold the neighbours in both directions.
+    pub fn part(&self, own: &[u32], beyond: &[u32], walks: bool) -> Result<Graph> {
+        let mut columns = vec![u32::MAX; self.vertices()];
+        let vertices: Vec<u32> = own.iter().chain(beyond).copied().collect();
+        for (column, &vertex) in (0..).zip(&vertices) {
+            let slot = columns.get_mut(vertex as usize);
+            *slot.ok_or_else(|| Error::settings("graph", "a part has a vertex that does not exist"))? =
+                column;
+        }
+        let (mut starts, mut sources) = (vec![0], Vec::new());
+        let mut weights = self.weights.as_ref().map(|_| Vec::new());
+        for &vertex in own {
+            let row = self.starts[vertex as usize]..self.starts[vertex as usize + 1];
+            sources.extend(self.sources[row.clone()].iter().map(|&source| columns[source as usize]));
+            if let (Some(weights), Some(all)) = (&mut weights, &self.weights) {
+                weights.extend_from_slice(&all[row]);
+            }
+            starts.push(sources.len());
+        }
+        if sources.contains(&u32::MAX) {
+            return Err(Error::settings("graph", "a part lacks a neighbour of its vertices"));
+        }
+        let degree = |&vertex: &u32| {
+            let mut sum = 0.0;
+            self.row_with_loop(vertex as usize, |_, weight| sum += weight);
+            sum
+        };
+        let degrees = vertices.iter().map(degree).collect();
+        let walks = match walks {
+            true => {
+                let [along, against] = self.diffusion()?;
+                Some([
+                    along.rows(own, &columns, vertices.len())?,
+                    against.rows(own, &columns, vertices.len())?,
+                ])
+            }
+            false => None,
+        };
+        let part = Some(Part { vertices, degrees, walks });
+        Ok(Graph { part, weights, ..Graph::empty(starts, sources) })
+    }
+
+    /// A graph without weights of which nothing has been made yet.
+    fn empty(starts: Vec<usize>, sources: Vec<u32>) -> Graph {
+        Graph {
+            starts,
+            sources,
+            weights: None,
+            part: None,
+            normalised: Default::default(),
+            with_loops: OnceLock::new(),
+            plain: OnceLock::new(),
+            mean: OnceLock::new(),
+            diffusion: OnceLock::new(),
+        }
+    }
+
+    /// How many vertices have a row.
     pub fn vertices(&self) -> usize {
         self.starts.len() - 1
+    }
+
+    /// How many vertices have a column: those with a row, and their neighbours beyond.
+    pub fn columns(&self) -> usize {
+        self.part.as_ref().map_or(self.vertices(), |part| part.vertices.len())
+    }
+
+    /// The vertex of a column.
+    fn vertex(&self, column: u32) -> u32 {
+        self.part.as_ref().map_or(column, |part| part.vertices[column as usize])
     }
 
     /// How many edges there are.
@@ -106,18 +222,19 @@ impl Graph {
 
     /// The entries of a row: neighbour and weight, with a loop of weight 1 added where there is none.
     fn row_with_loop(&self, vertex: usize, mut each: impl FnMut(u32, f32)) {
-        let mut pending = Some(vertex as u32);
+        let own = vertex as u32;
+        let mut pending = true;
         for index in self.starts[vertex]..self.starts[vertex + 1] {
             let source = self.sources[index];
-            if let Some(own) = pending.filter(|&own| own <= source) {
-                pending = None;
-                if own < source {
+            if pending && self.vertex(own) <= self.vertex(source) {
+                pending = false;
+                if own != source {
                     each(own, 1.0);
                 }
             }
             each(source, self.weight(index));
         }
-        if let Some(own) = pending {
+        if pending {
             each(own, 1.0);
         }
     }
@@ -139,14 +256,14 @@ impl Graph {
     pub fn with_loops(&self) -> Result<Arc<Pattern>> {
         kept(&self.with_loops, || {
             let (starts, columns, _) = self.looped();
-            Ok(Arc::new(Pattern::new(self.vertices(), wide(&starts), columns)?))
+            Ok(Arc::new(Pattern::new(self.columns(), wide(&starts), columns)?))
         })
     }
 
     /// Where the edges are.
     pub fn plain(&self) -> Result<Arc<Pattern>> {
         kept(&self.plain, || {
-            Ok(Arc::new(Pattern::new(self.vertices(), wide(&self.starts), self.sources.clone())?))
+            Ok(Arc::new(Pattern::new(self.columns(), wide(&self.starts), self.sources.clone())?))
         })
     }
 
@@ -156,7 +273,10 @@ impl Graph {
         kept(&self.normalised[kind as usize], || {
             let (starts, columns, mut values) = self.looped();
             let sum = |row: &[usize]| values[row[0]..row[1]].iter().sum::<f32>();
-            let degrees: Vec<f32> = starts.windows(2).map(sum).collect();
+            let degrees: Vec<f32> = match &self.part {
+                Some(part) => part.degrees.clone(),
+                None => starts.windows(2).map(sum).collect(),
+            };
             let inverse =
                 |degree: f32, power: fn(f32) -> f32| if degree > 0.0 { 1.0 / power(degree) } else { 0.0 };
             for (target, row) in starts.windows(2).enumerate() {
@@ -190,6 +310,10 @@ impl Graph {
     /// The two random walks of diffusion convolution (DCRNN, equation 2): along the edges, each vertex handing out its
     /// weight in shares, and against them.
     pub fn diffusion(&self) -> Result<[Weighted; 2]> {
+        if let Some(part) = &self.part {
+            let problem = "a part was made without its walks";
+            return part.walks.clone().ok_or_else(|| Error::settings("graph", problem));
+        }
         kept(&self.diffusion, || {
             let vertices = self.vertices();
             let (mut outward, mut inward) = (vec![0.0f32; vertices], vec![0.0f32; vertices]);

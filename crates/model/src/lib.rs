@@ -5,6 +5,7 @@
 //! neighbours); in the *rows* phase every vertex is by itself (products with weights, cells over time). The second can be
 //! run for a block of vertices at a time, from the aggregation to the loss and back, which is what makes it fast.
 
+pub mod around;
 pub mod frame;
 pub mod graph;
 pub mod memory;
@@ -15,6 +16,7 @@ pub mod time;
 pub mod weave;
 pub mod zoo;
 
+pub use around::{Around, Beyond};
 pub use frame::{Budget, Frame, Kept, Matrix};
 pub use graph::{Graph, Normalisation};
 pub use kymo_tensor::{Error, Result};
@@ -33,6 +35,11 @@ pub trait Model: Send + Sync {
 
     /// Columns of its outputs.
     fn width(&self) -> usize;
+
+    /// Whether vertices look along their edges in both directions, and not only at those whose edges come in.
+    fn looks_both_ways(&self) -> bool {
+        false
+    }
 
     /// What it hands from one window to the next; `None` where it can only see a window at a time.
     fn memory(&self) -> Option<Memory>;

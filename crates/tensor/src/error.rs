@@ -24,6 +24,9 @@ pub enum Error {
         /// What is wrong with it.
         problem: String,
     },
+    /// Another worker has gone, or does not do its part.
+    #[error("{0}")]
+    Peer(String),
 }
 
 impl Error {

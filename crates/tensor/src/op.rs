@@ -111,6 +111,11 @@ pub trait Op: Send + Sync {
         0
     }
 
+    /// Whether peers take part: then its way back is gone where no gradient arrived, too, or they would wait for ever.
+    fn collective(&self) -> bool {
+        false
+    }
+
     /// Computes all of `output` and of `saved`, which hold anything before.
     fn forward(&self, inputs: &[View<'_>], output: &mut [f32], saved: &mut [f32]) -> Result<()>;
 

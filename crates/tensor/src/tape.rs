@@ -146,6 +146,8 @@ impl<'a> Tape<'a> {
     }
 
     /// The gradients of one number with respect to all parameters before it.
+    ///
+    /// The number should be the last that is computed: collective operations behind it are not undone.
     pub fn backward(&self, from: Var) -> Result<Gradients<'a>> {
         if self.shape(from) != Shape::SCALAR {
             let problem = format!("the gradient of {} was asked for, expected one number", self.shape(from));
@@ -161,7 +163,11 @@ impl<'a> Tape<'a> {
         for index in (0..=from.0).rev() {
             let node = &self.nodes[index];
             let Some(op) = node.op.as_ref().filter(|_| node.wants_gradient) else { continue };
-            let Some(upstream) = all[index].take() else { continue };
+            let upstream = match all[index].take() {
+                Some(upstream) => upstream,
+                None if op.collective() => self.arena.zeros(node.shape.len()),
+                None => continue,
+            };
             // An input that is used twice gets a second buffer for its second use.
             let mut buffers: Vec<Option<Buffer>> = Vec::with_capacity(node.inputs.len());
             for input in &node.inputs {

@@ -54,12 +54,13 @@ impl Structure for Gat {
     ) -> Result<Var> {
         let of = |what: &str| params.get(&format!("{}.{what}", self.name));
         let pattern = frame.graph.with_loops()?;
-        let x = tape.matmul(x, of("weight")?)?;
-        let source = tape.head_dots(x, of("source")?)?;
-        let target = tape.head_dots(x, of("target")?)?;
+        let weight = of("weight")?;
+        let x = frame.extend_layer(tape, x, |tape, x| tape.matmul(x, weight))?;
+        let source = tape.head_dots(x.all, of("source")?)?;
+        let target = tape.head_dots(x.own, of("target")?)?;
         let scores = tape.edge_scores(pattern.clone(), target, source, SLOPE)?;
         let shares = tape.edge_softmax(pattern.clone(), scores)?;
-        tape.spmm_heads(pattern, shares, x)
+        tape.spmm_heads(pattern, shares, x.all)
     }
 
     fn rows(&self, tape: &mut Tape<'_>, params: &Bound<'_>, exchanged: Var) -> Result<Var> {

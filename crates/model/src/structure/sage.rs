@@ -60,8 +60,9 @@ impl Structure for Sage {
         let heard = match self.gather {
             Gather::Mean => frame.product(tape, Matrix::Mean, x)?,
             Gather::Pool => {
-                let layer = tape.linear_relu(x, of("pool.weight")?, of("pool.bias")?)?;
-                tape.row_max(frame.graph.plain()?, layer)?
+                let (weight, bias) = (of("pool.weight")?, of("pool.bias")?);
+                let layer = frame.extend_layer(tape, x, |tape, x| tape.linear_relu(x, weight, bias))?;
+                tape.row_max(frame.graph.plain()?, layer.all)?
             }
         };
         tape.concatenate_columns(&[x, heard])

@@ -64,6 +64,10 @@ impl Model for Diffused {
         self.hidden
     }
 
+    fn looks_both_ways(&self) -> bool {
+        true
+    }
+
     fn memory(&self) -> Option<Memory> {
         Some(Memory { exchange: vec![Extent::Vertices(self.hidden); self.layers], rows: Vec::new() })
     }
@@ -84,7 +88,7 @@ impl Model for Diffused {
             let mut before: Option<Var> = handed.map(|before| before[number]);
             for (frame, row) in window.iter().zip(&mut rows) {
                 let state = match before {
-                    Some(state) => state,
+                    Some(state) => frame.carry(tape, state)?,
                     None => tape.filled(Shape::new(frame.graph.vertices(), self.hidden), 0.0),
                 };
                 // The input is diffused once for both; it stands before the state at every step of every walk.

@@ -84,11 +84,10 @@ impl Evolving {
         params: &Bound<'_>,
         layer: usize,
         now: Weight,
-        x: Var,
+        summary: Var,
     ) -> Result<Weight> {
-        let Shape { rows: input, columns: output } = tape.shape(now.weight);
+        let input = tape.shape(now.weight).rows;
         let of = |what: &str| params.get(&format!("evolve.{layer}.{what}"));
-        let summary = tape.summary(x, of("score")?, output)?;
         let heard = tape.matmul(of("input")?, summary)?;
         let heard = tape.add(heard, of("bias")?)?;
         let part = |tape: &mut Tape<'_>, of: Var, number: usize| {
@@ -166,7 +165,11 @@ impl Model for Evolving {
             for (layer, input, output) in self.layers() {
                 let now = match self.evolution {
                     Evolution::Weights => Self::driven_by_itself(tape, params, layer, weights[layer])?,
-                    Evolution::Vertices => Self::driven_by_vertices(tape, params, layer, weights[layer], x)?,
+                    Evolution::Vertices => {
+                        let score = params.get(&format!("evolve.{layer}.score"))?;
+                        let summary = frame.summary(tape, x, score, output)?;
+                        Self::driven_by_vertices(tape, params, layer, weights[layer], summary)?
+                    }
                 };
                 weights[layer] = now;
                 let matrix = Matrix::Normalised(self.normalisation);

@@ -39,20 +39,39 @@ simd! {
     fn masked(x: &[f32], mask: Mask, first: u64, output: &mut [f32]) = masked_body;
 }
 
+/// Which rows of a larger matrix the rows of a part are: what decides about a number is its place in the larger one.
+#[derive(Clone, Debug)]
+pub enum Places<'a> {
+    /// Those from this one on.
+    From(usize),
+    /// These, in order.
+    Rows(&'a [u32]),
+}
+
 struct Dropout {
     mask: Mask,
-    first: u64,
+    first: usize,
+    rows: Option<Vec<u32>>,
 }
 
 impl Dropout {
     fn add(&self, x: View<'_>, output: Option<&mut [f32]>, start_at_zero: bool) {
+        let columns = x.shape.columns;
         by_pieces(x.shape.rows, &mut [output], |range, slots| {
-            let first = self.first.wrapping_add((range.start * x.shape.columns) as u64);
             let output = taken(slots, 0);
             if start_at_zero {
                 output.fill(0.0);
             }
-            masked(x.rows(range).values, self.mask, first, output);
+            let x = x.rows(range.clone()).values;
+            match &self.rows {
+                None => masked(x, self.mask, ((self.first + range.start) * columns) as u64, output),
+                Some(rows) => {
+                    let numbers = x.chunks_exact(columns.max(1)).zip(output.chunks_exact_mut(columns.max(1)));
+                    for ((x, output), &row) in numbers.zip(&rows[range]) {
+                        masked(x, self.mask, row as u64 * columns as u64, output);
+                    }
+                }
+            }
         });
     }
 }
@@ -64,6 +83,12 @@ impl Op for Dropout {
 
     fn shape(&self, inputs: &[Shape]) -> Result<Shape> {
         let [x] = expect_inputs(self.name(), inputs)?;
+        if let Some(rows) = self.rows.as_ref().filter(|rows| rows.len() != x.rows) {
+            return Err(Error::shape(
+                self.name(),
+                format!("the places of {} rows were given for {x}", rows.len()),
+            ));
+        }
         Ok(x)
     }
 
@@ -82,9 +107,8 @@ impl Op for Dropout {
 impl Tape<'_> {
     /// Every number is zero with probability `rate`, and multiplied by `1 / (1 - rate)` otherwise.
     ///
-    /// `seed` is to change from step to step and from layer to layer. `first` is the place of the first number of `x`: zero
-    /// for a whole matrix, the first row times the columns for a block of rows. A rate of zero gives `x` itself.
-    pub fn dropout(&mut self, x: Var, rate: f32, seed: u64, first: u64) -> Result<Var> {
+    /// `seed` is to change from step to step and from layer to layer. A rate of zero gives `x` itself.
+    pub fn dropout(&mut self, x: Var, rate: f32, seed: u64, places: Places<'_>) -> Result<Var> {
         if !(0.0..1.0).contains(&rate) {
             let problem = format!("{rate} was given, expected at least 0 and less than 1");
             return Err(Error::settings("the rate of a dropout", problem));
@@ -94,7 +118,11 @@ impl Tape<'_> {
         }
         let bound = ((1.0 - f64::from(rate)) * 4_294_967_296.0) as u64;
         let mask = Mask { key: mixed(seed ^ 0x6B79_6D6F), bound, factor: 1.0 / (1.0 - rate) };
-        self.apply(Dropout { mask, first }, &[x])
+        let (first, rows) = match places {
+            Places::From(first) => (first, None),
+            Places::Rows(rows) => (0, Some(rows.to_vec())),
+        };
+        self.apply(Dropout { mask, first, rows }, &[x])
     }
 }
 
@@ -109,9 +137,11 @@ mod tests {
     fn gradients() {
         for (rows, columns) in [(1, 1), (1, 9), (5, 1), (3, 7)] {
             let inputs = [numbers(rows, columns, 5)];
-            gradient(&inputs, 1e-2, |tape, vars| tape.dropout(vars[0], 0.4, 7, 0)).unwrap();
+            gradient(&inputs, 1e-2, |tape, vars| tape.dropout(vars[0], 0.4, 7, Places::From(0))).unwrap();
         }
-        same_for_any_thread_count(&[numbers(3000, 7, 1)], |tape, vars| tape.dropout(vars[0], 0.5, 1, 0));
+        same_for_any_thread_count(&[numbers(3000, 7, 1)], |tape, vars| {
+            tape.dropout(vars[0], 0.5, 1, Places::From(0))
+        });
     }
 
     #[test]
@@ -119,7 +149,8 @@ mod tests {
         let ones = (Shape::new(10_000, 10), vec![1.0; 100_000]);
         let drop = |rate, seed, rows: std::ops::Range<usize>| {
             let part = [(Shape::new(rows.len(), 10), ones.1[..rows.len() * 10].to_vec())];
-            run(&part, &|tape, vars| tape.dropout(vars[0], rate, seed, rows.start as u64 * 10)).swap_remove(0)
+            run(&part, &|tape, vars| tape.dropout(vars[0], rate, seed, Places::From(rows.start)))
+                .swap_remove(0)
         };
         for rate in [0.1f32, 0.5, 0.9] {
             let found = drop(rate, 3, 0..10_000);
@@ -128,6 +159,13 @@ mod tests {
             assert!(found.iter().all(|&value| value == 0.0 || value == 1.0 / (1.0 - rate)));
             assert_eq!(drop(rate, 3, 300..500), found[3000..5000]);
             assert_ne!(drop(rate, 4, 0..10_000), found);
+            let some = [(Shape::new(3, 10), vec![1.0; 30])];
+            let rows = [7, 4000, 12];
+            let part =
+                run(&some, &|tape, vars| tape.dropout(vars[0], rate, 3, Places::Rows(&rows))).swap_remove(0);
+            let expected: Vec<f32> =
+                rows.iter().flat_map(|&row| found[row as usize * 10..][..10].to_vec()).collect();
+            assert_eq!(part, expected);
         }
         assert_eq!(drop(0.0, 3, 0..10), vec![1.0; 100]);
     }
@@ -137,6 +175,8 @@ mod tests {
         let arena = Arena::new();
         let mut tape = Tape::new(&arena);
         let x = tape.filled(Shape::new(1, 1), 1.0);
-        assert!([-0.1, 1.0, f32::NAN].into_iter().all(|rate| tape.dropout(x, rate, 1, 0).is_err()));
+        assert!(
+            [-0.1, 1.0, f32::NAN].into_iter().all(|rate| tape.dropout(x, rate, 1, Places::From(0)).is_err())
+        );
     }
 }

@@ -31,7 +31,9 @@ mod sddmm;
 mod spmm;
 mod summary;
 
+pub use dropout::Places;
 pub use linear::{multiply, multiply_into, weight_gradient};
+pub use spmm::{multiply_sparse, multiply_sparse_transposed};
 
 /// Rows that one thread works on at a time: few enough that what belongs to them stays in the second-level cache.
 pub(crate) const ROWS: usize = 256;

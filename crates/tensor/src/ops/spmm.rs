@@ -8,6 +8,7 @@ use super::aggregate::{Sum, Take};
 use super::sddmm::Dots;
 use crate::arena::Arena;
 use crate::error::{Error, Result, expect_inputs, expect_shape};
+use crate::lines::Lines;
 use crate::op::{Back, Op, Shape, View};
 use crate::pattern::Pattern;
 use crate::tape::{Tape, Var};
@@ -113,6 +114,33 @@ impl Op for Spmm<'_> {
         }
         Ok(())
     }
+}
+
+/// `output (+)= A x`, outside a tape: for operations that have a sparse product inside.
+pub fn multiply_sparse(
+    arena: &Arena,
+    pattern: &Pattern,
+    values: &[f32],
+    x: View<'_>,
+    output: &mut [f32],
+    add: bool,
+) {
+    sum(pattern.by_row(), values, x).compute(arena, output, add);
+}
+
+/// `output += A^T x`.
+pub fn multiply_sparse_transposed(
+    arena: &Arena,
+    pattern: &Pattern,
+    values: &[f32],
+    x: View<'_>,
+    output: &mut [f32],
+) {
+    sum(pattern.by_column(), values, x).compute(arena, output, true);
+}
+
+fn sum<'a>(lines: &'a Lines, values: &'a [f32], x: View<'a>) -> Sum<'a> {
+    Sum { lines, take: Take::Other, values: Some(values), heads: 1, x: x.values, width: x.shape.columns }
 }
 
 impl Tape<'_> {

@@ -28,17 +28,8 @@ impl Op for Summary {
     }
 
     fn forward(&self, inputs: &[View<'_>], output: &mut [f32], saved: &mut [f32]) -> Result<()> {
-        let (x, vector) = (inputs[0], inputs[1].values);
-        let length = norm(vector);
-        let scores: Vec<f32> = (0..x.shape.rows).map(|row| dot(x.row(row), vector) / length).collect();
-        let mut order: Vec<u32> = (0..x.shape.rows as u32).collect();
-        let higher = |&a: &u32, &b: &u32| scores[b as usize].total_cmp(&scores[a as usize]).then(a.cmp(&b));
-        if order.len() > self.count && self.count > 0 {
-            order.select_nth_unstable_by(self.count - 1, higher);
-            order.truncate(self.count);
-        }
-        order.sort_unstable_by(higher);
-        order.truncate(self.count);
+        let x = inputs[0];
+        let (order, scores) = highest(x, inputs[1].values, self.count);
         output.fill(0.0);
         saved.fill(f32::from_bits(u32::MAX));
         for (column, &row) in order.iter().enumerate() {
@@ -83,6 +74,21 @@ impl Op for Summary {
     }
 }
 
+/// The `count` highest rows, the highest first, and the scores of all.
+fn highest(x: View<'_>, vector: &[f32], count: usize) -> (Vec<u32>, Vec<f32>) {
+    let length = norm(vector);
+    let scores: Vec<f32> = (0..x.shape.rows).map(|row| dot(x.row(row), vector) / length).collect();
+    let mut order: Vec<u32> = (0..x.shape.rows as u32).collect();
+    let higher = |&a: &u32, &b: &u32| scores[b as usize].total_cmp(&scores[a as usize]).then(a.cmp(&b));
+    if order.len() > count && count > 0 {
+        order.select_nth_unstable_by(count - 1, higher);
+        order.truncate(count);
+    }
+    order.sort_unstable_by(higher);
+    order.truncate(count);
+    (order, scores)
+}
+
 fn dot(a: &[f32], b: &[f32]) -> f32 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
@@ -93,6 +99,14 @@ fn norm(vector: &[f32]) -> f32 {
 }
 
 impl Tape<'_> {
+    /// Which rows [`Tape::summary`] would choose, ascending.
+    pub fn highest(&self, x: Var, score: Var, count: usize) -> Result<Vec<u32>> {
+        Summary { count }.shape(&[self.shape(x), self.shape(score)])?;
+        let (mut rows, _) = highest(self.view(x), self.value(score), count);
+        rows.sort_unstable();
+        Ok(rows)
+    }
+
     /// The `count` highest rows of `x` by their product with `score`, as columns.
     pub fn summary(&mut self, x: Var, score: Var, count: usize) -> Result<Var> {
         self.apply(Summary { count }, &[x, score])
