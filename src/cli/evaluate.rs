@@ -54,5 +54,5 @@ pub fn run(args: &Evaluate, out: &mut dyn Write) -> Result<()> {
     if args.json {
         return Ok(print_json(out, &evaluation)?);
     }
-    Ok(write!(out, "{}", table(&learner.settings, &evaluation)?).map_err(cannot_print)?)
+    Ok(write!(out, "{}", table(learner.settings(), &evaluation)?).map_err(cannot_print)?)
 }

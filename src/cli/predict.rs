@@ -61,7 +61,7 @@ pub fn run(args: &Predict, out: &mut dyn Write) -> Result<()> {
     let mut table = None;
     learner.outputs(sample..sample + 1, |learner, sample, outputs| {
         let says = Says::Model(&outputs, &learner.params);
-        table = Some(learner.goal.table(sample, says, args.top)?);
+        table = Some(learner.goal().table(sample, says, args.top)?);
         Ok(())
     })?;
     drop(watch);

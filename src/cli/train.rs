@@ -168,7 +168,7 @@ pub fn run(args: &Train, out: &mut dyn Write) -> Result<()> {
         write!(out, "{}", opening(&mut session)?).map_err(cannot_print)?;
         out.flush().map_err(cannot_print)?;
     }
-    let settings = session.learner.settings.clone();
+    let settings = session.learner.settings().clone();
     let mut show = Show::new(&progress, &settings, args.json)?;
     let ending = session.train(&mut show);
     show.close();
@@ -188,7 +188,7 @@ fn opening(session: &mut Session) -> Result<String> {
     let learner = &mut session.learner;
     let manifest = learner.frames().store().manifest().clone();
     let [train, validation, test] = Part::ALL.map(|part| learner.split().samples(part).len());
-    let settings = &learner.settings;
+    let settings = learner.settings();
     let data = match settings.data.store.as_str() {
         "" => "built-in data",
         store => Path::new(store).file_name().and_then(|name| name.to_str()).unwrap_or(store),

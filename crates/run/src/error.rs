@@ -14,6 +14,9 @@ pub enum Error {
     /// The model or its settings.
     #[error(transparent)]
     Model(#[from] kymo_tensor::Error),
+    /// The plan, or what was asked of it.
+    #[error(transparent)]
+    Plan(#[from] kymo_plan::Error),
     /// A file that the run leaves behind.
     #[error(transparent)]
     Trace(#[from] kymo_trace::Error),

@@ -4,13 +4,16 @@
 //! whoever throws out the oldest of a circle throws out the one that is needed next. Those that do not fit live as long as
 //! the windows around them.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use kymo_graph::{Step, Store};
+use kymo_graph::{Step, Store, Vertex};
 use kymo_model::{Budget, Graph, Kept};
+use kymo_plan::Place;
 
+use crate::cells::{Cells, Neighbours};
 use crate::error::{Error, Result};
 use crate::inputs::Inputs;
 
@@ -18,10 +21,14 @@ use crate::inputs::Inputs;
 pub struct Loaded {
     /// Its edges.
     pub graph: Graph,
-    /// The constant columns of its vertices.
+    /// The constant columns of its vertices, and below them those of their neighbours elsewhere.
     pub rows: Vec<f32>,
+    /// The vertices of those rows, where they are not all.
+    pub vertices: Option<Arc<Vec<Vertex>>>,
     /// What is kept of its products.
     pub kept: Kept,
+    /// What is elsewhere, where not all of it is here.
+    pub neighbours: Option<Arc<Neighbours>>,
     budget: Arc<Budget>,
     taken: usize,
 }
@@ -35,14 +42,18 @@ impl Drop for Loaded {
 /// The snapshots of a store.
 pub struct Frames {
     store: Arc<Store>,
-    inputs: Inputs,
+    inputs: Arc<Inputs>,
     budget: Arc<Budget>,
+    cells: Option<Arc<Cells>>,
     held: Mutex<Held>,
 }
 
+/// A step, and who owns its vertices.
+type Key = (Step, usize);
+
 struct Held {
-    kept: Vec<Option<Arc<Loaded>>>,
-    recent: VecDeque<(Step, Arc<Loaded>)>,
+    kept: BTreeMap<Key, Arc<Loaded>>,
+    recent: VecDeque<(Key, Arc<Loaded>)>,
     /// How many recent ones are enough for a window.
     window: usize,
 }
@@ -53,16 +64,23 @@ const VERTEX_BYTES: usize = 60;
 
 impl Frames {
     /// The snapshots of `store`, in windows of `window` steps, within `memory` bytes where that is possible: a window must fit.
-    pub fn new(store: Arc<Store>, inputs: Inputs, window: usize, memory: usize) -> Frames {
+    /// A worker with cells loads its part alone.
+    pub fn new(
+        store: Arc<Store>,
+        inputs: Arc<Inputs>,
+        window: usize,
+        memory: usize,
+        cells: Option<Arc<Cells>>,
+    ) -> Frames {
         let steps = store.steps();
         let edges = (store.manifest().edges as usize).div_ceil(steps.max(1));
         let directions = if store.manifest().directed { 1 } else { 2 };
         let each = frame_bytes(store.vertices(), edges * directions, inputs.constant_width());
         // Where not all fit, those of the window come out of the same memory.
         let reserve = if each.saturating_mul(steps) > memory { each * (window + 1) } else { 0 };
-        let held = Held { kept: (0..steps).map(|_| None).collect(), recent: VecDeque::new(), window };
+        let held = Held { kept: BTreeMap::new(), recent: VecDeque::new(), window };
         let budget = Budget::new(memory.saturating_sub(reserve));
-        Frames { store, inputs, budget, held: Mutex::new(held) }
+        Frames { store, inputs, budget, cells, held: Mutex::new(held) }
     }
 
     /// The store.
@@ -80,50 +98,90 @@ impl Frames {
         self.budget.left()
     }
 
+    /// Bytes of the snapshots in memory, and of what is kept of their products.
+    pub fn held_bytes(&self) -> usize {
+        let held = self.held();
+        let columns = self.inputs.constant_width();
+        let bytes = |loaded: &Arc<Loaded>| {
+            frame_bytes(loaded.graph.columns(), loaded.graph.edges(), columns) + loaded.kept.bytes()
+        };
+        held.kept.values().map(bytes).sum::<usize>()
+            + held.recent.iter().map(|(_, loaded)| bytes(loaded)).sum::<usize>()
+    }
+
     fn held(&self) -> MutexGuard<'_, Held> {
         // Nothing is left half done by whoever panicked while holding it.
         self.held.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// The snapshot of step `t`.
-    pub fn load(&self, t: Step) -> Result<Arc<Loaded>> {
+    /// The snapshot of step `t`, or the part of it that the worker has in this window.
+    pub fn load(&self, t: Step, window: &Range<Step>) -> Result<Arc<Loaded>> {
+        let place = self.cells.as_ref().map(|cells| cells.shares.structure(window, t));
+        let key = (t, place.as_ref().map_or(0, Place::key));
         {
             let held = self.held();
-            let recent = || held.recent.iter().find(|(step, _)| *step == t).map(|(_, loaded)| loaded);
-            if let Some(loaded) = held.kept.get(t).and_then(Option::as_ref).or_else(recent) {
+            let recent = || held.recent.iter().find(|(other, _)| *other == key).map(|(_, loaded)| loaded);
+            if let Some(loaded) = held.kept.get(&key).or_else(recent) {
                 return Ok(loaded.clone());
             }
         }
-        let vertices = self.store.vertices();
-        let snapshot = self.store.snapshot(t)?;
-        let rows = snapshot.by_target(vertices);
-        let edges = rows.columns.len();
-        let starts = rows.starts.iter().map(|&start| start as usize).collect();
-        let graph = Graph::new(starts, rows.columns, rows.weights)?;
-        let rows = self.inputs.rows(&self.store, t, &snapshot)?;
-        let bytes = frame_bytes(vertices, edges, self.inputs.constant_width());
+        let mut loaded = self.read(t, place)?;
+        let columns = self.inputs.constant_width();
+        let bytes = frame_bytes(loaded.graph.columns(), loaded.graph.edges(), columns);
         let fits = self.budget.take(bytes);
-        let loaded = Arc::new(Loaded {
-            graph,
-            rows,
-            kept: Kept::new(self.budget.clone()),
-            budget: self.budget.clone(),
-            taken: if fits { bytes } else { 0 },
-        });
+        loaded.taken = if fits { bytes } else { 0 };
+        let loaded = Arc::new(loaded);
         let mut held = self.held();
         if fits {
-            held.kept[t] = Some(loaded.clone());
+            held.kept.insert(key, loaded.clone());
         } else {
-            held.recent.push_back((t, loaded.clone()));
+            held.recent.push_back((key, loaded.clone()));
             if held.recent.len() > held.window {
                 held.recent.pop_front();
             }
         }
         Ok(loaded)
     }
+
+    /// Reads a snapshot, or the part of it that the worker has at a place. The whole of it is in memory meanwhile.
+    fn read(&self, t: Step, place: Option<Place>) -> Result<Loaded> {
+        let snapshot = self.store.snapshot(t)?;
+        let with = |graph, rows, vertices, neighbours| Loaded {
+            graph,
+            rows,
+            vertices,
+            kept: Kept::new(self.budget.clone()),
+            neighbours,
+            budget: self.budget.clone(),
+            taken: 0,
+        };
+        let whole = || {
+            let rows = snapshot.by_target(self.store.vertices());
+            let starts = rows.starts.iter().map(|&start| start as usize).collect();
+            Graph::new(starts, rows.columns, rows.weights)
+        };
+        let (Some(cells), Some(place)) = (&self.cells, place) else {
+            return Ok(with(whole()?, self.inputs.rows(&self.store, t, &snapshot)?, None, None));
+        };
+        let (halo, both) = (cells.halo(&snapshot, &place), cells.shares.habits().both);
+        let vertices: Vec<Vertex> = halo.own.iter().chain(&halo.beyond).copied().collect();
+        // Where a worker has nothing, it need not read anything.
+        let (graph, rows) = match vertices.is_empty() {
+            true => (Graph::new(vec![0], Vec::new(), None)?.part(&[], &[], both)?, Vec::new()),
+            false => {
+                let graph = whole()?.part(&halo.own, &halo.beyond, both)?;
+                let (all, width) =
+                    (self.inputs.rows(&self.store, t, &snapshot)?, self.inputs.constant_width());
+                let row = |&vertex: &Vertex| all[vertex as usize * width..][..width].iter().copied();
+                (graph, vertices.iter().flat_map(row).collect())
+            }
+        };
+        Ok(with(graph, rows, Some(Arc::new(vertices)), Some(Arc::new(Neighbours::new(halo)))))
+    }
 }
 
-fn frame_bytes(vertices: usize, edges: usize, columns: usize) -> usize {
+/// Bytes of a snapshot with so many vertices, edges and constant columns.
+pub fn frame_bytes(vertices: usize, edges: usize, columns: usize) -> usize {
     edges * EDGE_BYTES + vertices * (VERTEX_BYTES + 4 * columns)
 }
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use kymo_graph::store::FeatureKind;
-use kymo_graph::{Place, Snapshot, Step, Store};
+use kymo_graph::{Place, Snapshot, Step, Store, Vertex};
 use kymo_model::params::Initial;
 use kymo_model::{Bound, Slot};
 use kymo_tensor::{Pattern, Shape, Tape, Var};
@@ -228,13 +228,26 @@ impl Inputs {
         Ok(parts)
     }
 
-    /// All columns of a step on a tape, from its constant ones and the learnt ones.
-    pub fn columns<'a>(&self, tape: &mut Tape<'a>, rows: &'a [f32], learnt: &[Var]) -> Result<Var> {
+    /// All columns of a step on a tape, from its constant ones and the learnt ones. `vertices` are those of the rows, where
+    /// they are not all.
+    pub fn columns<'a>(
+        &self,
+        tape: &mut Tape<'a>,
+        rows: &'a [f32],
+        learnt: &[Var],
+        vertices: Option<&Arc<Vec<Vertex>>>,
+    ) -> Result<Var> {
         let mut parts = Vec::with_capacity(1 + learnt.len());
+        let count = vertices.map_or(self.vertices, |vertices| vertices.len());
         if self.constant_width() > 0 {
-            parts.push(tape.constant(Shape::new(self.vertices, self.constant_width()), rows)?);
+            parts.push(tape.constant(Shape::new(count, self.constant_width()), rows)?);
         }
-        parts.extend(learnt);
+        for &learnt in learnt {
+            parts.push(match vertices {
+                Some(vertices) => tape.gather(learnt, vertices.clone())?,
+                None => learnt,
+            });
+        }
         match parts[..] {
             [one] => Ok(one),
             _ => Ok(tape.concatenate_columns(&parts)?),

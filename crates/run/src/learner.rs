@@ -1,41 +1,38 @@
-//! A model with its data, its parameters and its optimiser: one step of training, and what it says at a sample.
+//! A model with its data, its parameters and its optimiser: an iteration of training, and what it says at a sample.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
+use kymo_comm::Traffic;
 use kymo_graph::{Step, Store};
-use kymo_model::{Exchanged, Frame, Memory, Model, Params, zoo};
+use kymo_model::{Around, Exchanged, Extent, Frame, Params};
+use kymo_plan::Shares;
 use kymo_tensor::optim::{Adam, AdamSettings, Decay, Optimiser, Schedule, Sgd, SgdSettings, clip_norm};
-use kymo_tensor::{Arena, Buffer, Shape, Tape};
+use kymo_tensor::{Arena, Buffer, Tape};
+use kymo_trace::Kind;
 
+use crate::carried::Carried;
+use crate::cells::{self, Cells, moved};
 use crate::clock::{Clock, Work};
 use crate::error::{Error, Result};
 use crate::frames::{Frames, Loaded, memory};
-use crate::inputs::Inputs;
+use crate::gradient::{Gradient, Iteration};
+use crate::parallel::Sharing;
 use crate::pass::{Matrices, Pass};
 use crate::random::Random;
 use crate::settings::{Mode, Settings};
-use crate::split::{Part, Split};
-use crate::task::{self, Goal};
+use crate::shared::Shared;
+use crate::split::Split;
+use crate::task::Goal;
+use crate::team::Team;
 
 /// The stream of random numbers that drops.
 const DROPOUT: u64 = 0xD40F;
 
-/// What a model left behind after a window.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Carried {
-    /// Of the exchange.
-    pub exchange: Matrices,
-    /// Of the rows.
-    pub rows: Matrices,
-}
-
-/// Everything that learns.
+/// Everything that learns, at one worker.
 pub struct Learner {
-    /// What decides what is computed.
-    pub settings: Settings,
-    /// The task on the data.
-    pub goal: Box<dyn Goal>,
+    /// What does not change.
+    pub shared: Arc<Shared>,
     /// What is learnt.
     pub params: Params,
     /// How it is learnt.
@@ -44,10 +41,14 @@ pub struct Learner {
     pub carried: Option<Carried>,
     /// Where the time goes.
     pub clock: Clock,
+    /// The worker among others.
+    pub team: Arc<Team>,
+    /// What went over the wire while training.
+    pub trained: Traffic,
+    pub(crate) cells: Option<Arc<Cells>>,
     frames: Frames,
-    model: Box<dyn Model>,
-    memory: Option<Memory>,
     schedule: Schedule,
+    gradient: Gradient,
     arena: Arena,
 }
 
@@ -60,41 +61,47 @@ struct Look<'c> {
     hand_over: bool,
 }
 
+/// A window that is trained on, and what its random choices follow from.
+pub type Training = (Range<Step>, u64);
+
 impl Learner {
-    /// A learner before its first step; fails where settings and data do not go together.
+    /// A worker without others, before its first step; fails where settings and data do not go together.
     pub fn open(settings: Settings, store: Arc<Store>) -> Result<Learner> {
-        settings.check()?;
-        task::metrics_of(&settings)?;
-        let memory_bytes = memory(&settings.run.memory)?;
-        let recipe = zoo::find(&settings.model.name)?;
-        let goal = task::find(&settings.task.name)?.open(&store, &settings)?;
-        let window = match settings.train.mode {
-            Mode::Sequence => goal.split().samples(Part::Train).len(),
-            _ => settings.train.window,
-        };
-        let inputs = Inputs::new(&store, &settings, goal.split().samples(Part::Train))?;
-        let model = recipe.build(&settings.config(inputs.width(), window))?;
-        let memory = model.memory();
-        if settings.train.mode == Mode::Truncated && memory.is_none() {
-            let problem =
-                format!("{} sees a window at a time and hands nothing over; choose windows", recipe.name);
-            return Err(Error::settings("train.mode", problem));
-        }
-        let slots = [model.slots(), inputs.slots(), goal.slots(model.width())].concat();
-        let windows = goal.split().windows(&settings).len();
+        Learner::join(Shared::open(settings, store)?, Team::alone(), &Sharing::Groups)
+    }
+
+    /// A worker among others, before its first step.
+    pub fn join(shared: Arc<Shared>, team: Arc<Team>, sharing: &Sharing) -> Result<Learner> {
+        let settings = &shared.settings;
+        let bytes = memory(&settings.run.memory)? / team.size();
+        let cells = sharing.cells(&team).map(Arc::new);
+        let frames =
+            Frames::new(shared.store.clone(), shared.inputs.clone(), shared.window, bytes, cells.clone());
+        let iterations = shared.windows().len().div_ceil(settings.windows_at_once());
         Ok(Learner {
-            params: Params::new(slots, settings.train.seed)?,
-            optimiser: optimiser(&settings),
-            schedule: schedule(&settings, windows as u64),
-            frames: Frames::new(store, inputs, window, memory_bytes),
+            params: Params::new(shared.slots(), settings.train.seed)?,
+            optimiser: optimiser(settings),
+            schedule: schedule(settings, iterations as u64),
+            frames,
             carried: None,
             clock: Clock::default(),
+            gradient: Gradient::default(),
             arena: Arena::new(),
-            settings,
-            goal,
-            model,
-            memory,
+            trained: Traffic::default(),
+            team,
+            cells,
+            shared,
         })
+    }
+
+    /// What decides what is computed.
+    pub fn settings(&self) -> &Settings {
+        &self.shared.settings
+    }
+
+    /// The task on the data.
+    pub fn goal(&self) -> &dyn Goal {
+        &*self.shared.goal
     }
 
     /// The snapshots.
@@ -104,7 +111,7 @@ impl Learner {
 
     /// Which samples are for what.
     pub fn split(&self) -> &Split {
-        self.goal.split()
+        self.shared.goal.split()
     }
 
     /// Numbers that are learnt.
@@ -122,117 +129,176 @@ impl Learner {
         self.arena.bytes()
     }
 
-    /// Edges of a window, each counted at every step it is there.
-    pub fn edges(&mut self, window: Range<Step>) -> Result<usize> {
-        Ok(self.load(window)?.iter().map(|loaded| loaded.graph.edges()).sum())
+    /// Bytes that the worker holds: its part of the snapshots, buffers, parameters and what the optimiser remembers.
+    pub fn held_bytes(&self) -> usize {
+        let remembered = self.optimiser.state().buffers.iter().map(Vec::len).sum::<usize>();
+        self.frames.held_bytes() + self.arena.bytes() + 4 * (2 * self.params.len() + remembered)
     }
 
     fn load(&mut self, window: Range<Step>) -> Result<Vec<Arc<Loaded>>> {
-        let frames = &self.frames;
-        self.clock.time(Work::Load, || window.map(|t| frames.load(t)).collect())
+        let (frames, recorder) = (&self.frames, &self.team.recorder);
+        let all = || window.clone().map(|t| frames.load(t, &window)).collect();
+        self.clock.time(Work::Load, || recorder.time(Kind::Load, "snapshots", all))
     }
 
     /// Trains on one window: forward, backward, one step of the optimiser. The loss, or `None` where nothing is labelled.
     pub fn step(&mut self, window: Range<Step>, salt: u64) -> Result<Option<f32>> {
-        let loaded = self.load(window.clone())?;
+        let done = self.iterate(&[(window, salt)], false)?;
+        Ok((done.losses > 0).then_some(done.loss as f32))
+    }
+
+    /// One iteration: all workers together train on these windows, and all take the same step of the optimiser.
+    ///
+    /// With cells they do each window together. Without, they deal the windows out in turns.
+    pub fn iterate(&mut self, windows: &[Training], stop: bool) -> Result<Iteration> {
+        let before = self.team.traffic();
+        let mut gradient = std::mem::take(&mut self.gradient);
+        gradient.begin(self.params.values.iter().map(Vec::len));
+        let mut edges = 0;
+        for (number, (window, salt)) in windows.iter().enumerate() {
+            if self.cells.is_none() && number % self.team.size() != self.team.rank() {
+                continue;
+            }
+            let loaded = self.load(window.clone())?;
+            edges += loaded.iter().map(|loaded| loaded.graph.edges()).sum::<usize>();
+            let begun = std::time::Instant::now();
+            self.add_gradient(window, &loaded, *salt, &mut gradient)?;
+            self.clock.add(Work::Train, begun.elapsed());
+        }
         let begun = std::time::Instant::now();
+        gradient.add_facts(edges, stop);
+        let done = gradient.mean(&self.team)?;
+        self.trained = self.trained.and(self.team.traffic().since(before));
+        if done.losses > 0 {
+            self.follow(done.loss, &mut gradient, windows)?;
+        }
+        self.gradient = gradient;
+        self.clock.add(Work::Train, begun.elapsed());
+        Ok(done)
+    }
+
+    /// Adds the gradient of one window.
+    fn add_gradient(
+        &mut self,
+        window: &Range<Step>,
+        loaded: &[Arc<Loaded>],
+        salt: u64,
+        gradient: &mut Gradient,
+    ) -> Result<()> {
         let at: Vec<(usize, Step)> = window.clone().enumerate().collect();
-        let at = if self.settings.loss_at_all() { &at[..] } else { &at[at.len() - 1..] };
-        let hand_over = self.settings.train.mode == Mode::Truncated;
+        let at = if self.settings().loss_at_all() { &at[..] } else { &at[at.len() - 1..] };
+        let hand_over = self.settings().train.mode == Mode::Truncated;
         let carried = self.carried.take();
         let look = Look { before: carried.as_ref(), hand_over };
-        let random = Random::new(self.settings.train.seed).stream(DROPOUT);
-        let dropout = (self.settings.model.dropout as f32, random.word(salt));
-        let (done, after) = self.pass(&loaded, look, true, |goal, mut pass| {
+        let random = Random::new(self.settings().train.seed).stream(DROPOUT);
+        let dropout = (self.settings().model.dropout as f32, random.word(salt));
+        let recorder = self.team.recorder.clone();
+        let computing = recorder.open(Kind::Compute, "window");
+        let (done, after) = self.pass(window, loaded, look, true, |goal, mut pass| {
             pass.dropout = dropout;
             let Some(loss) = goal.loss(&mut pass, at, salt)? else {
                 // The state goes on, whether there is something to learn or not.
                 goal.outputs(&mut pass)?;
                 return Ok(None);
             };
-            let value = pass.tape.value(loss)[0];
-            if !value.is_finite() {
-                return Ok(Some((value, Vec::new())));
-            }
+            // Also where the loss is no number: peers wait for their part of the way back.
             let mut gradients = pass.tape.backward(loss)?;
             let take = |&var| gradients.take(var).unwrap_or_default();
-            Ok(Some((value, pass.params.vars().iter().map(take).collect::<Vec<Buffer>>())))
+            let taken = pass.params.vars().iter().map(take).collect::<Vec<Buffer>>();
+            Ok(Some((pass.tape.value(loss)[0], taken)))
         })?;
+        drop(computing);
         self.carried = after;
-        let loss = match done {
-            None => None,
-            Some((loss, gradients)) => {
-                self.follow(loss, gradients, &window)?;
-                Some(loss)
-            }
-        };
-        self.clock.add(Work::Train, begun.elapsed());
-        Ok(loss)
+        if let Some((loss, gradients)) = done {
+            gradient.add_loss(loss, self.cells.is_none() || self.team.leads());
+            gradient.add(&gradients);
+            gradients.into_iter().for_each(|gradient| self.arena.give(gradient));
+        }
+        Ok(())
     }
 
     /// Changes the parameters by their gradients.
-    fn follow(&mut self, loss: f32, mut gradients: Vec<Buffer>, window: &Range<Step>) -> Result<()> {
-        let largest = if self.settings.train.clip > 0.0 { self.settings.train.clip as f32 } else { f32::MAX };
-        let norm = if loss.is_finite() { clip_norm(&mut gradients, largest)? } else { f32::NAN };
+    fn follow(&mut self, loss: f64, gradient: &mut Gradient, windows: &[Training]) -> Result<()> {
+        let clip = self.settings().train.clip;
+        let largest = if clip > 0.0 { clip as f32 } else { f32::MAX };
+        let mut slices = gradient.slices();
+        let norm = if loss.is_finite() { clip_norm(&mut slices, largest)? } else { f32::NAN };
         if !norm.is_finite() {
+            let windows: Vec<String> =
+                windows.iter().map(|(window, _)| format!("{} to {}", window.start, window.end - 1)).collect();
             let problem = format!(
-                "the loss became {loss} (its gradient {norm}) in the window of steps {} to {}; nothing of it was kept. Lower \
+                "the loss became {loss} (its gradient {norm}) in the window of steps {}; nothing of it was kept. Lower \
                  train.learning_rate, set train.clip, or look for extreme values in the data",
-                window.start,
-                window.end - 1
+                windows.join(", ")
             );
             return Err(Error::Diverged(problem));
         }
-        let slices: Vec<&[f32]> = gradients.iter().map(|gradient| &**gradient).collect();
+        let slices: Vec<&[f32]> = slices.into_iter().map(|slice| &*slice).collect();
         let rate = self.schedule.rate(self.optimiser.state().steps);
-        self.optimiser.step(&mut self.params.values, &slices, rate)?;
-        gradients.into_iter().for_each(|gradient| self.arena.give(gradient));
-        Ok(())
+        Ok(self.optimiser.step(&mut self.params.values, &slices, rate)?)
     }
 
     /// Runs the exchange of a window and hands the rest to `finish`; what the window leaves behind, if wanted.
     fn pass<T>(
         &self,
+        window: &Range<Step>,
         loaded: &[Arc<Loaded>],
         look: Look<'_>,
         learning: bool,
         finish: impl FnOnce(&dyn Goal, Pass<'_, '_>) -> Result<T>,
     ) -> Result<(T, Option<Carried>)> {
-        let vertices = self.frames.store().vertices();
-        let kept = self.memory.clone().unwrap_or_default();
-        let rows: Matrices = kept.rows.iter().map(|columns| vec![0.0; vertices * columns]).collect();
+        let vertices = self.shared.store.vertices();
+        let kept = self.shared.memory.clone().unwrap_or_default();
+        let cells = match &self.cells {
+            None => None,
+            Some(cells) => {
+                let neighbours = loaded.iter().filter_map(|loaded| loaded.neighbours.clone()).collect();
+                Some((&**cells, cells.window(window, neighbours)))
+            }
+        };
+        let cells = cells.as_ref().map(|(cells, window)| (*cells, window));
+        let count = cells.map_or(vertices, |(_, window)| window.own.last().map_or(0, |own| own.len()));
+        let rows: Matrices = kept.rows.iter().map(|columns| vec![0.0; count * columns]).collect();
         let after = Mutex::new(if look.hand_over { rows } else { Vec::new() });
         let (done, exchange) = {
             let mut tape = Tape::new(&self.arena);
             let params =
                 if learning { self.params.bind(&mut tape)? } else { self.params.bind_constant(&mut tape)? };
-            let learnt = self.frames.inputs().learnt(&mut tape, &params)?;
-            let mut window = Vec::with_capacity(loaded.len());
-            for loaded in loaded {
-                let features = self.frames.inputs().columns(&mut tape, &loaded.rows, &learnt)?;
-                // Learnt columns change with every step of training, also where they are looked at as constants.
-                let kept = learnt.is_empty().then_some(&loaded.kept);
-                window.push(Frame { graph: &loaded.graph, features, kept });
-            }
+            let frames = self.on_tape(&mut tape, &params, loaded, cells)?;
             let (mut before, mut before_rows) = (Vec::new(), Vec::new());
             if let Some(carried) = look.before {
-                for (extent, values) in kept.exchange.iter().zip(&carried.exchange) {
-                    before.push(tape.copied(extent.shape(vertices), values)?);
+                for (&extent, values) in kept.exchange.iter().zip(&carried.exchange) {
+                    before.push(match extent {
+                        Extent::Vertices(columns) => {
+                            let place = Shares::structure;
+                            self.brought(&mut tape, window, carried, (columns, values), place)?
+                        }
+                        Extent::Matrix(shape) => tape.copied(shape, values)?,
+                    });
                 }
                 for (&columns, values) in kept.rows.iter().zip(&carried.rows) {
-                    before_rows.push(tape.copied(Shape::new(vertices, columns), values)?);
+                    let place = Shares::rows;
+                    before_rows.push(self.brought(&mut tape, window, carried, (columns, values), place)?);
                 }
             }
-            let exchanged = self.model.exchange(&mut tape, &params, &window, &before)?;
+            let mut exchanged = self.shared.model.exchange(&mut tape, &params, &frames, &before)?;
+            if let Some((cells, window)) = cells {
+                for (step, route) in exchanged.steps.iter_mut().zip(&window.moves) {
+                    if let Some(route) = route {
+                        *step = moved(&mut tape, &cells.team, route, *step)?;
+                    }
+                }
+            }
             let pass = Pass {
                 tape: &mut tape,
-                model: &*self.model,
+                model: &*self.shared.model,
                 params: &params,
                 exchanged: Exchanged::after(&exchanged, &before_rows),
                 after: look.hand_over.then_some(&after),
                 dropout: (0.0, 0),
+                cells,
             };
-            let done = finish(&*self.goal, pass)?;
+            let done = finish(&*self.shared.goal, pass)?;
             let exchange: Matrices = match look.hand_over {
                 true => exchanged.after.iter().map(|&var| tape.value(var).to_vec()).collect(),
                 false => Vec::new(),
@@ -240,52 +306,49 @@ impl Learner {
             (done, exchange)
         };
         let rows = after.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-        Ok((done, look.hand_over.then_some(Carried { exchange, rows })))
+        let window = self.cells.as_ref().map(|_| window.clone());
+        Ok((done, look.hand_over.then_some(Carried { exchange, rows, window })))
     }
 
-    /// Whether samples are looked at by going through all steps from the first, instead of through a window each.
-    fn goes_through(&self) -> bool {
-        self.settings.train.mode != Mode::Windows && self.memory.is_some()
-    }
-
-    /// What the model says at each of the samples, in order.
-    pub fn outputs(
-        &mut self,
-        samples: Range<Step>,
-        mut each: impl FnMut(&mut Learner, Step, Vec<f32>) -> Result<()>,
-    ) -> Result<()> {
-        if !self.goes_through() {
-            let length = match self.settings.train.mode {
-                Mode::Sequence => self.split().samples(Part::Train).len(),
-                _ => self.settings.train.window,
+    /// The steps of a window on a tape.
+    fn on_tape<'a>(
+        &'a self,
+        tape: &mut Tape<'a>,
+        params: &kymo_model::Bound<'_>,
+        loaded: &'a [Arc<Loaded>],
+        cells: Option<(&'a Cells, &'a cells::Window)>,
+    ) -> Result<Vec<Frame<'a>>> {
+        let inputs = &self.shared.inputs;
+        let learnt = inputs.learnt(tape, params)?;
+        let mut frames = Vec::with_capacity(loaded.len());
+        for (number, loaded) in loaded.iter().enumerate() {
+            // Learnt columns change with every step of training, also where they are looked at as constants.
+            let kept = learnt.is_empty().then_some(&loaded.kept);
+            let all = inputs.columns(tape, &loaded.rows, &learnt, loaded.vertices.as_ref())?;
+            let Some((_, window)) = cells else {
+                frames.push(Frame { graph: &loaded.graph, features: all, kept, around: None });
+                continue;
             };
-            for sample in samples {
-                let (outputs, _) = self.look((sample + 1).saturating_sub(length)..sample + 1, None, false)?;
-                each(self, sample, outputs)?;
-            }
-            return Ok(());
+            let features = tape.slice_rows(all, 0..loaded.graph.vertices())?;
+            let around = Some(Around { features: all, beyond: &window.steps[number] });
+            frames.push(Frame { graph: &loaded.graph, features, kept, around });
         }
-        let mut carried: Option<Carried> = None;
-        for step in 0..samples.end {
-            let (outputs, after) = self.look(step..step + 1, carried.as_ref(), true)?;
-            carried = after;
-            if samples.contains(&step) {
-                each(self, step, outputs)?;
-            }
-        }
-        Ok(())
+        Ok(frames)
     }
 
-    fn look(
+    pub(crate) fn look(
         &mut self,
         window: Range<Step>,
         before: Option<&Carried>,
         hand_over: bool,
     ) -> Result<(Vec<f32>, Option<Carried>)> {
-        let loaded = self.load(window)?;
+        let loaded = self.load(window.clone())?;
         let begun = std::time::Instant::now();
         let look = Look { before, hand_over };
-        let done = self.pass(&loaded, look, false, |goal, mut pass| goal.outputs(&mut pass));
+        let recorder = self.team.recorder.clone();
+        let looking = recorder.open(Kind::Evaluate, "window");
+        let done = self.pass(&window, &loaded, look, false, |goal, mut pass| goal.outputs(&mut pass));
+        drop(looking);
         self.clock.add(Work::Predict, begun.elapsed());
         done
     }

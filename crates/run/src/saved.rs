@@ -8,10 +8,11 @@ use std::path::Path;
 use kymo_tensor::optim::State;
 use serde::{Deserialize, Serialize};
 
+use crate::carried::Carried;
 use crate::checkpoint::{Array, Checkpoint};
 use crate::error::{Error, Result};
 use crate::layers;
-use crate::learner::{Carried, Learner};
+use crate::learner::Learner;
 use crate::settings::Settings;
 
 /// How far training has come.
@@ -87,7 +88,7 @@ pub type Best = Option<Vec<Vec<f32>>>;
 /// Writes a run as it stands.
 pub fn save(learner: &Learner, position: &Position, best: &Best, path: &Path) -> Result<()> {
     let facts = Facts {
-        settings: layers::to_toml(&learner.settings)?,
+        settings: layers::to_toml(learner.settings())?,
         position: position.clone(),
         steps: learner.optimiser.state().steps,
         carried: learner.carried.as_ref().map(|carried| [carried.exchange.len(), carried.rows.len()]),
@@ -193,7 +194,8 @@ impl Saved {
         };
         learner.carried = match self.carried {
             Some([exchange, rows]) => {
-                Some(Carried { exchange: matrices("exchange", exchange)?, rows: matrices("rows", rows)? })
+                let (exchange, rows) = (matrices("exchange", exchange)?, matrices("rows", rows)?);
+                Some(Carried { exchange, rows, window: None })
             }
             None => None,
         };

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use kymo_graph::{Progress, Store};
 use kymo_model::zoo;
+use kymo_plan::Plan;
 
 use crate::builtin;
 use crate::error::{Error, Result};
@@ -13,13 +14,19 @@ use crate::layers;
 use crate::learner::Learner;
 use crate::saved::{Best, Position, Saved, save};
 use crate::settings::Settings;
+use crate::shared::Shared;
 use crate::task;
+use crate::teamwork::{self, Company};
 use crate::train::{self, Ending, Watch};
 
 /// A run that can be trained.
 pub struct Session {
-    /// What learns.
+    /// What learns: the first worker.
     pub learner: Learner,
+    /// The other workers.
+    others: Vec<Learner>,
+    /// What they will do, where there are several.
+    pub plan: Option<Plan>,
     position: Position,
     best: Best,
     folder: Folder,
@@ -30,13 +37,13 @@ impl Session {
     pub fn begin(settings: Settings, path: &Path, progress: &Progress) -> Result<Session> {
         Folder::check_new(path)?;
         let there = [folder::data(path), path.to_path_buf()].map(|path| path.exists());
-        let learner = open(settings, path, progress).inspect_err(|_| unmake(path, there))?;
+        let (learner, others, plan) = open(settings, path, progress).inspect_err(|_| unmake(path, there))?;
         let (position, best) = (Position::default(), None);
-        folder::write_settings(path, &learner.settings)?;
+        folder::write_settings(path, learner.settings())?;
         // Before the log: a log without a checkpoint would look like a run, and there would be nothing to go on from.
         save(&learner, &position, &best, &folder::checkpoint(path))?;
         let folder = Folder::create(path)?;
-        Ok(Session { learner, position, best, folder })
+        Ok(Session { learner, others, plan, position, best, folder })
     }
 
     /// Goes on with the run in a folder, with the settings it was begun with. `changes` may ask for more epochs, more
@@ -45,15 +52,18 @@ impl Session {
         let checkpoint = folder::checkpoint(path);
         let saved = saved(path)?;
         let settings = changed(&saved.settings, changes, path)?;
-        let mut learner = open(settings, path, progress)?;
+        let (mut learner, mut others, plan) = open(settings, path, progress)?;
         let best = saved.restore(&mut learner, &checkpoint)?;
+        for other in &mut others {
+            saved.restore(other, &checkpoint)?;
+        }
         let mut position = saved.position.clone();
         // With more patience or more epochs it may go on.
-        let patience = learner.settings.train.patience;
+        let patience = learner.settings().train.patience;
         position.finished = patience > 0 && position.epoch - position.best_epoch >= patience;
         let folder = Folder::reopen(path, position.lines)?;
-        folder::write_settings(path, &learner.settings)?;
-        Ok(Session { learner, position, best, folder })
+        folder::write_settings(path, learner.settings())?;
+        Ok(Session { learner, others, plan, position, best, folder })
     }
 
     /// Whether there is a run to go on with in a folder.
@@ -72,8 +82,17 @@ impl Session {
     }
 
     /// Trains to the end, or until asked to stop.
-    pub fn train(mut self, watch: &mut dyn Watch) -> Result<Ending> {
-        train::train(&mut self.learner, self.position, self.best, &mut self.folder, watch)
+    pub fn train(self, watch: &mut dyn Watch) -> Result<Ending> {
+        let Session { mut learner, others, plan, position, best, folder } = self;
+        let mut folder = Some(folder);
+        let mut ending = match others.is_empty() {
+            true => train::train(&mut learner, position, best, &mut folder, watch)?,
+            false => teamwork::train((learner, others, plan), position, best, &mut folder, watch)?,
+        };
+        if let (Ending::Finished(summary), Some(folder)) = (&mut ending, &folder) {
+            folder.summarise(summary)?;
+        }
+        Ok(ending)
     }
 }
 
@@ -89,7 +108,9 @@ pub fn look(path: &Path, metrics: &[String], progress: &Progress) -> Result<Lear
     if !metrics.is_empty() {
         settings.task.metrics = metrics.to_vec();
     }
-    let mut learner = open(settings, path, progress)?;
+    // Whoever looks on needs no company.
+    settings.parallel = crate::settings::Parallel::default();
+    let (mut learner, _, _) = open(settings, path, progress)?;
     if let Some(best) = saved.restore(&mut learner, &checkpoint)? {
         learner.params.values = best;
     }
@@ -119,8 +140,8 @@ fn key(difference: &str) -> &str {
     difference.split(':').next().unwrap_or_default()
 }
 
-/// Opens the data and puts everything together.
-fn open(settings: Settings, path: &Path, progress: &Progress) -> Result<Learner> {
+/// Opens the data and puts everything together: the first worker, and the others.
+fn open(settings: Settings, path: &Path, progress: &Progress) -> Result<Company> {
     // What can be refused without looking at the data is refused before any is made.
     settings.check()?;
     zoo::find(&settings.model.name)?;
@@ -129,7 +150,7 @@ fn open(settings: Settings, path: &Path, progress: &Progress) -> Result<Learner>
         "" => builtin::make(&folder::data(path), progress)?,
         store => Store::open(Path::new(store))?,
     };
-    Learner::open(settings, Arc::new(store))
+    teamwork::open(Shared::open(settings, Arc::new(store))?)
 }
 
 /// Takes away the data that was made for a run that could not begin, and its folder, as far as they were not `there` before.

@@ -24,8 +24,23 @@ pub struct Settings {
     pub train: Train,
     /// Which steps are for what.
     pub split: Split,
+    /// Who shares the work, and how.
+    pub parallel: Parallel,
     /// What the run may use, and what it leaves behind.
     pub run: Run,
+}
+
+/// Who shares the work, and how.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Parallel {
+    /// Workers; each has its share of the threads.
+    pub workers: usize,
+    /// A name of `kymo list strategies`.
+    pub strategy: String,
+    /// Windows of an iteration, whose gradients make one step of the optimiser; 0: one for each worker where workers train
+    /// whole windows, one otherwise.
+    pub windows: usize,
 }
 
 /// What is learnt from.
@@ -299,6 +314,12 @@ impl Default for Split {
     }
 }
 
+impl Default for Parallel {
+    fn default() -> Self {
+        Parallel { workers: 1, strategy: "psg".into(), windows: 0 }
+    }
+}
+
 impl Default for Run {
     fn default() -> Self {
         Run { memory: "auto".into(), checkpoint_epochs: 1, checkpoint_windows: 0 }
@@ -315,6 +336,7 @@ impl Settings {
             ("train.schedule_every", self.train.schedule_every),
             ("link.negatives", self.link.negatives),
             ("link.evaluate_negatives", self.link.evaluate_negatives),
+            ("parallel.workers", self.parallel.workers),
             ("run.checkpoint_epochs", self.run.checkpoint_epochs),
         ];
         for (setting, value) in positive {
@@ -351,6 +373,7 @@ impl Settings {
         one_of("train.schedule", &self.train.schedule, &["constant", "step", "cosine"])?;
         one_of("model.normalisation", &self.model.normalisation, &["both", "right", "none"])?;
         one_of("model.gather", &self.model.gather, &["mean", "pool"])?;
+        kymo_plan::strategy::find(&self.parallel.strategy)?;
         Ok(())
     }
 
@@ -370,6 +393,17 @@ impl Settings {
             },
             gather: if model.gather == "pool" { Gather::Pool } else { Gather::Mean },
             walks: model.walks,
+        }
+    }
+
+    /// Windows whose gradients make one step of the optimiser.
+    pub fn windows_at_once(&self) -> usize {
+        let deals_out = kymo_plan::strategy::find(&self.parallel.strategy)
+            .is_ok_and(|strategy| matches!(strategy.parallel, kymo_plan::strategy::Parallel::Groups));
+        match self.parallel.windows {
+            0 if deals_out => self.parallel.workers,
+            0 => 1,
+            windows => windows,
         }
     }
 

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::time::Instant;
 
 use kymo_graph::Step;
+use kymo_trace::Kind;
 use serde::Serialize;
 
 use crate::clock::Work;
@@ -11,18 +12,19 @@ use crate::error::{Error, Result};
 use crate::evaluate::{Evaluation, Metrics, evaluate, measure};
 use crate::folder::{Folder, checkpoint, now};
 use crate::frames::process_memory;
-use crate::learner::Learner;
+use crate::learner::{Learner, Training};
 use crate::random::{Random, shuffle};
 use crate::saved::{Best, Position, save};
 use crate::settings::Mode;
 use crate::split::Part;
 use crate::task;
+use crate::teamwork::Teamwork;
 
 /// The stream of random numbers that shuffles windows.
 const WINDOWS: u64 = 0x3194;
 
 /// Whoever looks on while a model is trained.
-pub trait Watch {
+pub trait Watch: Send {
     /// A window was trained on.
     fn window(&mut self, progress: &Progress);
 
@@ -92,6 +94,8 @@ pub struct Summary {
     pub overhead: f64,
     /// The most bytes that the process held.
     pub memory: usize,
+    /// What each worker did, where there are several.
+    pub workers: Option<Teamwork>,
 }
 
 /// How a run ended.
@@ -103,39 +107,49 @@ pub enum Ending {
 }
 
 /// Trains until the last epoch, until validation stops getting better, or until asked to stop.
+///
+/// Every worker goes through this loop and comes to the same decisions. The first one has the folder, to which everything is
+/// written, and is the one who is watched.
 pub fn train(
     learner: &mut Learner,
     mut position: Position,
     mut best: Best,
-    folder: &mut Folder,
+    folder: &mut Option<Folder>,
     watch: &mut dyn Watch,
 ) -> Result<Ending> {
-    let windows = learner.split().windows(&learner.settings);
-    let deciding = task::metrics_of(&learner.settings)?[0];
-    let (epochs, patience) = (learner.settings.train.epochs, learner.settings.train.patience);
+    let windows = learner.shared.windows();
+    let settings = learner.settings().clone();
+    let deciding = task::metrics_of(&settings)?[0];
+    let (epochs, patience) = (settings.train.epochs, settings.train.patience);
+    let at_once = settings.windows_at_once();
+    let mut stop = false;
     while position.epoch < epochs && !position.finished {
         let order = order(&windows, learner, position.epoch);
         let mut pace = Pace::begin();
         while position.window < order.len() {
-            if watch.stop() {
+            if stop || learner.team.size() == 1 && watch.stop() {
                 write_checkpoint(learner, &position, &best, folder)?;
                 return Ok(Ending::Stopped);
             }
-            let window = order[position.window].clone();
-            if learner.settings.train.mode == Mode::Truncated && position.window == 0 {
+            if settings.train.mode == Mode::Truncated && position.window == 0 {
                 learner.carried = None;
             }
-            pace.edges += learner.edges(window.clone())?;
-            let salt = (position.epoch * order.len() + position.window) as u64;
-            if let Some(loss) = learner.step(window, salt)? {
-                position.loss += f64::from(loss);
-                position.losses += 1;
-            }
-            position.window += 1;
+            let end = (position.window + at_once).min(order.len());
+            let training: Vec<Training> = (position.window..end)
+                .map(|window| (order[window].clone(), (position.epoch * order.len() + window) as u64))
+                .collect();
+            // Who watches the first worker is heard by all after the same iteration.
+            let done = learner.iterate(&training, watch.stop())?;
+            stop = done.stop;
+            position.loss += done.loss;
+            position.losses += done.losses;
+            pace.edges += done.edges;
+            let every = settings.run.checkpoint_windows;
+            let due = every > 0 && position.window / every < end / every && end < order.len();
+            position.window = end;
             let progress = progress(&position, epochs, order.len(), &pace);
             learner.clock.time(Work::Log, || watch.window(&progress));
-            let every = learner.settings.run.checkpoint_windows;
-            if every > 0 && position.window.is_multiple_of(every) && position.window < order.len() {
+            if due {
                 write_checkpoint(learner, &position, &best, folder)?;
             }
         }
@@ -158,16 +172,18 @@ pub fn train(
             validation,
             best: better,
             seconds: pace.seconds(),
-            edges_per_second: pace.edges as f64 / trained.max(1e-9),
+            edges_per_second: pace.edges / trained.max(1e-9),
             memory: process_memory().map_or(0, |(now, _)| now),
         };
         position = Position { window: 0, loss: 0.0, losses: 0, lines: position.lines + 1, ..position };
         position.finished = patience > 0 && position.epoch - position.best_epoch >= patience;
         let begun = Instant::now();
-        record(folder, &line)?;
+        if let Some(folder) = folder {
+            record(folder, &line)?;
+        }
         watch.epoch(&line);
         learner.clock.add(Work::Log, begun.elapsed());
-        if position.epoch.is_multiple_of(learner.settings.run.checkpoint_epochs)
+        if position.epoch.is_multiple_of(settings.run.checkpoint_epochs)
             || position.epoch == epochs
             || position.finished
         {
@@ -197,20 +213,21 @@ fn is_better(value: f64, best: Option<f64>, higher: bool) -> bool {
 fn order(windows: &[Range<Step>], learner: &Learner, epoch: usize) -> Vec<Range<Step>> {
     let mut order = windows.to_vec();
     // A state that is handed over follows time.
-    if learner.settings.train.mode == Mode::Windows {
-        shuffle(&mut order, Random::new(learner.settings.train.seed).stream(WINDOWS).stream(epoch as u64));
+    let settings = learner.settings();
+    if settings.train.mode == Mode::Windows {
+        shuffle(&mut order, Random::new(settings.train.seed).stream(WINDOWS).stream(epoch as u64));
     }
     order
 }
 
 struct Pace {
     begun: Instant,
-    edges: usize,
+    edges: f64,
 }
 
 impl Pace {
     fn begin() -> Pace {
-        Pace { begun: Instant::now(), edges: 0 }
+        Pace { begun: Instant::now(), edges: 0.0 }
     }
 
     fn seconds(&self) -> f64 {
@@ -225,13 +242,22 @@ fn progress(position: &Position, epochs: usize, windows: usize, pace: &Pace) -> 
         window: position.window,
         windows,
         loss: position.loss / position.losses.max(1) as f64,
-        edges_per_second: pace.edges as f64 / pace.seconds().max(1e-9),
+        edges_per_second: pace.edges / pace.seconds().max(1e-9),
     }
 }
 
-fn write_checkpoint(learner: &mut Learner, position: &Position, best: &Best, folder: &Folder) -> Result<()> {
+fn write_checkpoint(
+    learner: &mut Learner,
+    position: &Position,
+    best: &Best,
+    folder: &Option<Folder>,
+) -> Result<()> {
     let begun = Instant::now();
-    save(learner, position, best, &checkpoint(folder.path()))?;
+    learner.gather_carried()?;
+    if let Some(folder) = folder {
+        save(learner, position, best, &checkpoint(folder.path()))?;
+        learner.team.recorder.record(Kind::Checkpoint, "checkpoint", begun, 0);
+    }
     learner.clock.add(Work::Checkpoint, begun.elapsed());
     Ok(())
 }
@@ -249,7 +275,12 @@ fn record(folder: &mut Folder, line: &Line) -> Result<()> {
 }
 
 /// The test with the best parameters; the last ones stay in the checkpoint.
-fn finish(learner: &mut Learner, position: &Position, best: Best, folder: &mut Folder) -> Result<Ending> {
+fn finish(
+    learner: &mut Learner,
+    position: &Position,
+    best: Best,
+    folder: &mut Option<Folder>,
+) -> Result<Ending> {
     let clock = learner.clock.clone();
     let last = best.map(|best| std::mem::replace(&mut learner.params.values, best));
     let validation = measure(learner, Part::Validation)?;
@@ -257,12 +288,14 @@ fn finish(learner: &mut Learner, position: &Position, best: Best, folder: &mut F
     if let Some(last) = last {
         learner.params.values = last;
     }
-    for (name, &value) in &test.metrics {
-        folder.events.scalar(&format!("{name}/test"), position.epoch as i64, value as f32, now())?;
+    if let Some(folder) = folder {
+        for (name, &value) in &test.metrics {
+            folder.events.scalar(&format!("{name}/test"), position.epoch as i64, value as f32, now())?;
+        }
+        folder.events.flush()?;
     }
-    folder.events.flush()?;
     let summary = Summary {
-        model: learner.settings.model.name.clone(),
+        model: learner.settings().model.name.clone(),
         parameters: learner.parameters(),
         epochs: position.epoch,
         best_epoch: position.best_epoch,
@@ -271,8 +304,8 @@ fn finish(learner: &mut Learner, position: &Position, best: Best, folder: &mut F
         seconds: Work::ALL.map(|work| (work.name(), clock.spent(work).as_secs_f64())).to_vec(),
         overhead: clock.overhead(),
         memory: process_memory().map_or(0, |(_, most)| most),
+        workers: None,
     };
-    folder.summarise(&summary)?;
     Ok(Ending::Finished(Box::new(summary)))
 }
 

@@ -8,6 +8,7 @@ pub mod decoder;
 pub mod edgebank;
 pub mod history;
 pub mod sample;
+pub mod spread;
 
 pub use by_source::BySource;
 pub use edgebank::EdgeBank;

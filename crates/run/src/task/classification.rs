@@ -210,30 +210,28 @@ impl Goal for Classes {
                 classes[vertex as usize] = class as f32;
                 total += self.weights.as_ref().map_or(1.0, |weights| weights[class as usize]);
             }
-            steps.push((place, classes));
+            let own = pass.own(place);
+            steps.push((0..own.len()).map(|row| classes[own.vertex(row)]).collect::<Vec<f32>>());
         }
         if total == 0.0 {
             return Ok(None);
         }
         let (scale, weights) = (1.0 / total, self.weights.clone());
-        let loss = pass.sum_of_rows(&NAMES, move |tape, rows, embeddings, extra| {
+        let places: Vec<usize> = at.iter().map(|&(place, _)| place).collect();
+        let loss = pass.sum_of_rows(&NAMES, &places, move |tape, number, rows, embedding, extra| {
             let weights = match &weights {
                 Some(weights) => Some(tape.copied(Shape::new(1, weights.len()), weights)?),
                 None => None,
             };
-            let mut losses = Vec::with_capacity(steps.len());
-            for (place, classes) in &steps {
-                let truth = tape.copied(Shape::new(rows.len(), 1), &classes[rows.clone()])?;
-                let scores = head(tape, embeddings[*place], extra)?;
-                losses.push(tape.cross_entropy(scores, truth, weights, None, scale)?);
-            }
-            tape.add_all(&losses)
+            let truth = tape.copied(Shape::new(rows.len(), 1), &steps[number][rows])?;
+            let scores = head(tape, embedding, extra)?;
+            tape.cross_entropy(scores, truth, weights, None, scale)
         })?;
         Ok(Some(loss))
     }
 
     fn outputs(&self, pass: &mut Pass<'_, '_>) -> Result<Vec<f32>> {
-        Ok(pass.last_rows(self.store.vertices(), self.names.len(), &NAMES, head)?)
+        Ok(pass.last_rows(self.names.len(), &NAMES, head)?)
     }
 
     fn judge(&self, part: Part, sample: Step, says: Says<'_>, tallies: &mut Tallies) -> Result<()> {

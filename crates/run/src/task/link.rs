@@ -13,8 +13,10 @@ use kymo_tensor::{Shape, Tape, Var};
 use rayon::prelude::*;
 
 use super::{Goal, LINK_PREDICTION, Says, Table, Tallies, Task};
+use crate::cells::moved;
 use crate::error::{Error, Result};
 use crate::link::decoder::{self, Decoder, Pairs, Pasts};
+use crate::link::spread::spread;
 use crate::link::{BySource, EdgeBank, Purpose, Sampler};
 use crate::pass::Pass;
 use crate::random::Random;
@@ -229,7 +231,7 @@ impl Goal for Links {
             return Ok(None);
         }
         let embeddings = pass.all_rows()?;
-        let (tape, params) = (&mut *pass.tape, pass.params);
+        let (tape, params, cells) = (&mut *pass.tape, pass.params, pass.cells);
         let extra = decoder::OF_VERTICES
             .iter()
             .map(|name| params.get(name))
@@ -242,9 +244,20 @@ impl Goal for Links {
             }
             let mut truth = vec![0.0; length];
             truth[..links].fill(1.0);
-            let ends = decoder::ends(tape, embeddings[place], &extra)?;
+            let mut ends = decoder::ends(tape, embeddings[place], &extra)?;
+            let pairs = match cells {
+                None => pairs,
+                // A pair is scored where its source is; its target comes from elsewhere.
+                Some((cells, window)) => {
+                    let dealt = spread(cells, &window.places[place], &window.own[place], &pairs);
+                    truth = dealt.kept.iter().map(|&pair| truth[pair]).collect();
+                    let beyond = moved(tape, &window.team, &Arc::new(dealt.route), ends[1])?;
+                    ends[1] = tape.concatenate_rows(&[ends[1], beyond])?;
+                    dealt.pairs
+                }
+            };
             let scores = decoder::scores(tape, params, ends, pairs)?;
-            let truth = tape.copied(Shape::new(length, 1), &truth)?;
+            let truth = tape.copied(Shape::new(truth.len(), 1), &truth)?;
             losses.push(tape.binary_cross_entropy(scores, truth, None, 1.0 / count as f32)?);
         }
         Ok(Some(tape.add_all(&losses)?))
@@ -252,7 +265,7 @@ impl Goal for Links {
 
     fn outputs(&self, pass: &mut Pass<'_, '_>) -> Result<Vec<f32>> {
         let width = 2 * pass.model.width();
-        Ok(pass.last_rows(self.store.vertices(), width, &decoder::OF_VERTICES, both_ends)?)
+        Ok(pass.last_rows(width, &decoder::OF_VERTICES, both_ends)?)
     }
 
     fn judge(&self, part: Part, sample: Step, says: Says<'_>, tallies: &mut Tallies) -> Result<()> {

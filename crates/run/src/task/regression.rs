@@ -159,36 +159,37 @@ impl Goal for Values {
         let mut steps = Vec::with_capacity(at.len());
         let mut count = 0;
         for &(place, sample) in at {
-            let (mut values, mut weights) =
-                (vec![0.0; self.store.vertices()], vec![0.0; self.store.vertices()]);
+            let mut all = vec![None; self.store.vertices()];
             let (vertices, truth) = self.truth(sample + self.horizon)?;
+            // Of all workers together: each adds its share of the mean.
             count += truth.len();
             for (&vertex, value) in vertices.iter().zip(truth) {
-                values[vertex as usize] = (value - self.scale.0) / self.scale.1;
-                weights[vertex as usize] = 1.0;
+                all[vertex as usize] = Some((value - self.scale.0) / self.scale.1);
             }
-            steps.push((place, values, weights));
+            let own = pass.own(place);
+            let here = (0..own.len()).map(|row| all[own.vertex(row)]);
+            let (values, weights): (Vec<f32>, Vec<f32>) =
+                here.map(|value| value.map_or((0.0, 0.0), |value| (value, 1.0))).unzip();
+            steps.push((values, weights));
         }
         if count == 0 {
             return Ok(None);
         }
         let scale = 1.0 / count as f32;
-        let loss = pass.sum_of_rows(&NAMES, move |tape, rows, embeddings, extra| {
-            let mut losses = Vec::with_capacity(steps.len());
-            for (place, values, weights) in &steps {
-                let column = Shape::new(rows.len(), 1);
-                let target = tape.copied(column, &values[rows.clone()])?;
-                let weights = tape.copied(column, &weights[rows.clone()])?;
-                let prediction = head(tape, embeddings[*place], extra)?;
-                losses.push(tape.mse(prediction, target, Some(weights), scale)?);
-            }
-            tape.add_all(&losses)
+        let places: Vec<usize> = at.iter().map(|&(place, _)| place).collect();
+        let loss = pass.sum_of_rows(&NAMES, &places, move |tape, number, rows, embedding, extra| {
+            let (values, weights) = &steps[number];
+            let column = Shape::new(rows.len(), 1);
+            let target = tape.copied(column, &values[rows.clone()])?;
+            let weights = tape.copied(column, &weights[rows])?;
+            let prediction = head(tape, embedding, extra)?;
+            tape.mse(prediction, target, Some(weights), scale)
         })?;
         Ok(Some(loss))
     }
 
     fn outputs(&self, pass: &mut Pass<'_, '_>) -> Result<Vec<f32>> {
-        Ok(pass.last_rows(self.store.vertices(), 1, &NAMES, head)?)
+        Ok(pass.last_rows(1, &NAMES, head)?)
     }
 
     fn judge(&self, _: Part, sample: Step, says: Says<'_>, tallies: &mut Tallies) -> Result<()> {

@@ -189,7 +189,7 @@ pub fn run(settings: &Settings, path: &Path) -> (Vec<Line>, Summary) {
 
 /// Trains without a folder; the losses of all windows.
 pub fn practise(learner: &mut Learner, epochs: usize) -> Vec<f32> {
-    let windows = learner.split().windows(&learner.settings);
+    let windows = learner.split().windows(learner.settings());
     let mut losses = Vec::new();
     for epoch in 0..epochs {
         learner.carried = None;

@@ -74,7 +74,7 @@ fn what_comes_after_training_does_not_change_it() {
 /// What a model says at a sample, as it would be written: for links with the history of the pairs.
 fn says(learner: &mut Learner, sample: usize) -> (Vec<Vec<u32>>, Vec<Vec<String>>) {
     let outputs = outputs(learner, sample..sample + 1).pop().unwrap();
-    let table = learner.goal.table(sample, Says::Model(&outputs, &learner.params), 1000).unwrap();
+    let table = learner.goal().table(sample, Says::Model(&outputs, &learner.params), 1000).unwrap();
     (table.vertices, table.values)
 }
 
@@ -119,9 +119,9 @@ fn what_the_baselines_say_does_not_change_either() {
         let sample = learner.split().samples(Part::Test).start;
         let changed =
             Learner::open(settings, sketch.with_another_future(sample + 1, 5).write(&other)).unwrap();
-        for &baseline in learner.goal.baselines() {
+        for &baseline in learner.goal().baselines() {
             let table =
-                |learner: &Learner| learner.goal.table(sample, Says::Baseline(baseline), 1000).unwrap();
+                |learner: &Learner| learner.goal().table(sample, Says::Baseline(baseline), 1000).unwrap();
             assert_eq!(table(&learner).values, table(&changed).values, "{baseline}");
         }
     }

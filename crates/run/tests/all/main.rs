@@ -8,5 +8,6 @@ mod gradients;
 mod leaks;
 mod learns;
 mod modes;
+mod oracle;
 mod refused;
 mod resume;

@@ -165,7 +165,7 @@ fn windows_that_are_handed_over_are_one_long_window() {
         };
         let expected = f64::from(practise(&mut whole, 1)[0]);
         let mut pieces = open(Mode::Truncated, 3, model);
-        let windows = pieces.split().windows(&pieces.settings);
+        let windows = pieces.split().windows(pieces.settings());
         let losses = practise(&mut pieces, 1);
         let sum: f64 =
             losses.iter().zip(windows).map(|(&loss, window)| f64::from(loss) * targets(window)).sum();

@@ -1,0 +1,75 @@
+//! How workers share the work: the strategy of the settings, applied to the data.
+
+use std::sync::Arc;
+
+use kymo_plan::partition::{self, Ask};
+use kymo_plan::price::{Job, Rates};
+use kymo_plan::strategy::{self, Parallel};
+use kymo_plan::{Cut, Habits, Plan, Shares, price};
+
+use crate::cells::Cells;
+use crate::error::{Error, Result};
+use crate::probe;
+use crate::settings::Mode;
+use crate::shared::Shared;
+use crate::split::Part;
+use crate::team::Team;
+
+/// How workers share the work.
+#[derive(Clone)]
+pub enum Sharing {
+    /// They deal out whole windows.
+    Groups,
+    /// They do each window together, cut into cells.
+    Cells(Shares),
+}
+
+impl Sharing {
+    /// The way of a strategy with so many workers.
+    pub fn new(shared: &Shared, strategy: &str, workers: usize) -> Result<Sharing> {
+        let settings = &shared.settings;
+        let strategy = strategy::find(strategy)?;
+        let cut = match strategy.parallel {
+            Parallel::Groups if settings.train.mode == Mode::Truncated && workers > 1 => {
+                let problem = format!(
+                    "{} deals out windows, but truncated windows need what the one before left; choose windows, or a strategy \
+                     that cuts windows",
+                    strategy.name
+                );
+                return Err(Error::settings("parallel.strategy", problem));
+            }
+            Parallel::Groups => return Ok(Sharing::Groups),
+            Parallel::Cells { per_window: true, .. } => Cut::PerWindow,
+            Parallel::Cells { partitioner, .. } => {
+                let steps = shared.goal.split().samples(Part::Train);
+                let ask = Ask { store: &shared.store, steps, workers, seed: settings.train.seed };
+                Cut::Fixed(partition::find(partitioner)?.partition(&ask)?)
+            }
+        };
+        let habits = Habits { both: shared.model.looks_both_ways(), hands_over: shared.memory.is_some() };
+        Ok(Sharing::Cells(Shares::new(cut, habits, workers, shared.store.vertices())))
+    }
+
+    /// What workers will do in an epoch.
+    pub fn plan(&self, shared: &Shared, strategy: &str, workers: usize) -> Result<Plan> {
+        let (windows, work) = (shared.windows(), probe::work(shared)?);
+        let mut settings = shared.settings.clone();
+        settings.parallel =
+            crate::settings::Parallel { workers, strategy: strategy.into(), ..settings.parallel };
+        let at_once = settings.windows_at_once();
+        let job = Job { store: &shared.store, windows: &windows, at_once, work: &work, workers };
+        let shares = match self {
+            Sharing::Groups => None,
+            Sharing::Cells(shares) => Some(shares),
+        };
+        Ok(price(strategy, &job, shares, Rates::default())?)
+    }
+
+    /// The cells of a worker, where windows are cut.
+    pub fn cells(&self, team: &Arc<Team>) -> Option<Cells> {
+        match self {
+            Sharing::Groups => None,
+            Sharing::Cells(shares) => Some(Cells::new(team.clone(), shares.clone())),
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! The oracle: whatever the strategy, several workers compute what one computes.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use kymo_graph::Store;
+use kymo_model::zoo;
+use kymo_plan::strategy;
+use kymo_run::parallel::Sharing;
+use kymo_run::settings::{Features, Mode};
+use kymo_run::shared::Shared;
+use kymo_run::team::Team;
+use kymo_run::{Learner, Part, Settings, task};
+use proptest::prelude::*;
+
+use super::fixture::{MODES, Sketch, settings};
+
+/// What one worker saw: the losses of all iterations, the parameters in the end, what the model says about the validation, and
+/// the bytes it sent beside those that were planned.
+#[derive(Clone, Debug, PartialEq)]
+struct Seen {
+    losses: Vec<f64>,
+    params: Vec<Vec<f32>>,
+    outputs: Vec<Vec<f32>>,
+    sent: [u64; 3],
+    planned: [u64; 3],
+}
+
+/// Every worker goes through the windows of an epoch twice, `at_once` at a time.
+fn practise(mut learner: Learner, planned: [u64; 3]) -> Seen {
+    let windows = learner.shared.windows();
+    let at_once = learner.settings().windows_at_once();
+    let mut losses = Vec::new();
+    for epoch in 0..2 {
+        learner.carried = None;
+        let all: Vec<_> = windows.iter().cloned().zip((epoch * windows.len() as u64)..).collect();
+        for training in all.chunks(at_once) {
+            losses.push(learner.iterate(training, false).unwrap().loss);
+        }
+    }
+    let sent = learner.trained.sent;
+    let mut outputs = Vec::new();
+    let samples = learner.split().samples(Part::Validation);
+    learner
+        .outputs(samples, |_, _, says| {
+            outputs.push(says);
+            Ok(())
+        })
+        .unwrap();
+    let sent = [sent.messages, sent.all_reduce, sent.collectives];
+    Seen {
+        losses,
+        params: learner.params.values.clone(),
+        outputs,
+        sent,
+        planned: planned.map(|bytes| 2 * bytes),
+    }
+}
+
+/// What workers with a strategy see, each in a thread of its own.
+fn together(settings: &Settings, store: &Arc<Store>, strategy: &str, workers: usize) -> Vec<Seen> {
+    let mut settings = settings.clone();
+    settings.parallel.workers = workers;
+    settings.parallel.strategy = strategy.into();
+    let shared = Shared::open(settings, store.clone()).unwrap();
+    let sharing = Sharing::new(&shared, strategy, workers).unwrap();
+    let plan = sharing.plan(&shared, strategy, workers).unwrap();
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = Team::in_process(workers)
+            .into_iter()
+            .enumerate()
+            .map(|(rank, team)| {
+                let learner = Learner::join(shared.clone(), team, &sharing).unwrap();
+                let sent = plan.workers[rank].sent;
+                let planned = [sent.rows(), sent.gradients, sent.named];
+                scope.spawn(move || {
+                    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+                    pool.install(|| practise(learner, planned))
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+/// What one worker sees that takes as many windows at once.
+fn alone(settings: &Settings, store: &Arc<Store>, at_once: usize) -> Seen {
+    let mut settings = settings.clone();
+    settings.parallel.windows = at_once;
+    practise(Learner::open(settings, store.clone()).unwrap(), [0; 3])
+}
+
+fn close(found: &[f32], expected: &[f32], begun: &[f32], what: &str) {
+    assert_eq!(found.len(), expected.len(), "{what}");
+    let change = |values: &[f32]| -> f32 {
+        values.iter().zip(begun).map(|(value, begun)| (value - begun).abs()).fold(0.0, f32::max)
+    };
+    let allowed = 1e-4 * change(expected).max(1e-2);
+    for (place, (found, expected)) in found.iter().zip(expected).enumerate() {
+        let difference = (found - expected).abs();
+        assert!(difference <= allowed, "{what}, number {place}: {found} and {expected}, allowed {allowed}");
+    }
+}
+
+/// Steps that grow, shrink and are empty; vertices without any edge for a while.
+fn uneven(seed: u64, vertices: usize, steps: usize) -> Sketch {
+    let mut sketch = Sketch::random(seed, vertices, steps);
+    for (t, moment) in sketch.moments.iter_mut().enumerate() {
+        let living = (t + 2) * vertices / (steps + 1);
+        match t % 5 {
+            3 => moment.edges = BTreeSet::new(),
+            4 => moment.edges.retain(|&(source, target)| (source + target) % 3 == 0),
+            _ => moment.edges.retain(|&(source, target)| (source.max(target) as usize) < living.max(2)),
+        }
+    }
+    sketch
+}
+
+/// Settings whose updates show gradients as they are.
+fn plain(store: &Path, task: &str, model: &str) -> Settings {
+    let mut settings = settings(store, task, model);
+    settings.train.optimiser = "sgd".into();
+    settings.train.learning_rate = 0.05;
+    settings.train.clip = 0.0;
+    settings.train.loss = kymo_run::settings::LossAt::All;
+    settings
+}
+
+/// Fails unless all workers of a strategy compute what one computes.
+fn check(settings: &Settings, store: &Arc<Store>, strategy: &str, workers: usize) {
+    let deals_out = strategy == "psg";
+    if deals_out && settings.train.mode == Mode::Truncated && workers > 1 {
+        return;
+    }
+    let what = format!(
+        "{strategy}, {} of {} layers, {}, {:?}, {workers} workers, features {:?}, dropout {}",
+        settings.model.name,
+        settings.model.layers,
+        settings.task.name,
+        settings.train.mode,
+        settings.data.features,
+        settings.model.dropout
+    );
+    let expected = alone(settings, store, if deals_out { workers } else { 1 });
+    let begun = Learner::open(settings.clone(), store.clone()).unwrap().params.values;
+    let found = together(settings, store, strategy, workers);
+    for seen in &found {
+        assert_eq!(seen.losses.len(), expected.losses.len(), "{what}");
+        for (found, expected) in seen.losses.iter().zip(&expected.losses) {
+            let allowed = 1e-4 * expected.abs().max(1e-3);
+            assert!((found - expected).abs() <= allowed, "{what}: losses {found} and {expected}");
+        }
+        for (number, params) in seen.params.iter().enumerate() {
+            close(params, &expected.params[number], &begun[number], &format!("{what}, parameter {number}"));
+        }
+        assert_eq!(seen.params, found[0].params, "{what}: all workers have the same bits");
+        // What links move besides follows from the pairs that are drawn.
+        if settings.task.name != task::LINK_PREDICTION && settings.train.mode != Mode::Truncated {
+            assert_eq!(seen.sent, seen.planned, "{what}: bytes are those of the plan");
+        }
+    }
+    assert_eq!(found[0].outputs.len(), expected.outputs.len(), "{what}");
+    for (found, expected) in found[0].outputs.iter().zip(&expected.outputs) {
+        let zeros = vec![0.0; expected.len()];
+        close(found, expected, &zeros, &format!("{what}, outputs"));
+    }
+}
+
+#[test]
+fn every_strategy_trains_every_model_as_one_worker_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = uneven(3, 13, 12).write(&folder.path().join("store"));
+    let mut turn = 0;
+    for recipe in zoo::ALL {
+        for strategy in strategy::ALL {
+            let mut settings = plain(store.path(), "node-regression", recipe.name);
+            settings.model.layers = 1 + turn % 2;
+            settings.model.gather = if turn % 3 == 0 { "pool".into() } else { "mean".into() };
+            check(&settings, &store, strategy.name, 2 + turn % 3);
+            turn += 1;
+        }
+    }
+}
+
+#[test]
+fn every_task_and_mode_is_shared_exactly() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = uneven(5, 14, 12).write(&folder.path().join("store"));
+    let sparse = uneven(7, 14, 12).sparse().write(&folder.path().join("sparse"));
+    let mut turn = 0;
+    for task in task::ALL {
+        for strategy in strategy::ALL {
+            for mode in MODES {
+                let models = ["t-gcn", "dcrnn", "evolvegcn-h", "gat-lstm", "graphsage-linear"];
+                let store = if turn % 4 == 3 { &sparse } else { &store };
+                let mut settings = plain(store.path(), task.name(), models[turn % models.len()]);
+                settings.train.mode = mode;
+                settings.model.dropout = if turn % 2 == 0 { 0.3 } else { 0.0 };
+                settings.data.features = if turn % 3 == 1 { Features::Both } else { Features::Auto };
+                check(&settings, store, strategy.name, 2 + turn % 3);
+                turn += 1;
+            }
+        }
+    }
+}
+
+#[test]
+fn the_same_bits_come_out_every_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = uneven(9, 15, 12).write(&folder.path().join("store"));
+    for strategy in strategy::ALL {
+        let mut settings = plain(store.path(), "link-prediction", "wd-gcn");
+        settings.model.layers = 2;
+        let runs = [1, 2].map(|_| together(&settings, &store, strategy.name, 3));
+        assert_eq!(runs[0], runs[1], "{}", strategy.name);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn random_graphs_are_shared_exactly(
+        seed in 0u64..1000,
+        vertices in 2usize..20,
+        steps in 8usize..14,
+        strategy in 0..strategy::ALL.len(),
+        model in 0..zoo::ALL.len(),
+        workers in 1usize..5,
+        layers in 1usize..4,
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let store = uneven(seed, vertices, steps).write(&folder.path().join("store"));
+        let mut settings = plain(store.path(), "node-regression", zoo::ALL[model].name);
+        settings.model.layers = layers;
+        check(&settings, &store, strategy::ALL[strategy].name, workers);
+    }
+}
