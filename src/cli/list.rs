@@ -5,6 +5,7 @@ use std::io::Write;
 use clap::{Args, ValueEnum};
 use kymo_graph::{generate, load};
 use kymo_model::{metric, zoo};
+use kymo_plan::{partition, strategy};
 use kymo_run::{Settings, layers, task};
 use serde::Serialize;
 
@@ -30,6 +31,10 @@ enum What {
     Tasks,
     /// How predictions are judged
     Metrics,
+    /// Ways to share the work among workers
+    Strategies,
+    /// Ways to cut a graph into parts, which strategies use
+    Partitioners,
     /// Every setting of `kymo train` with its default, as a file for --config
     Settings,
 }
@@ -86,6 +91,13 @@ pub fn run(args: &List, out: &mut dyn Write) -> kymo_run::Result<()> {
             .collect(),
         What::Tasks => task::ALL.iter().map(|task| Entry::new(task.name(), task.about())).collect(),
         What::Metrics => metric::ALL.iter().map(|metric| Entry::new(metric.name(), metric.about())).collect(),
+        What::Strategies => {
+            strategy::ALL.iter().map(|strategy| Entry::new(strategy.name, strategy.about)).collect()
+        }
+        What::Partitioners => partition::ALL
+            .iter()
+            .map(|partitioner| Entry::new(partitioner.name(), partitioner.about()))
+            .collect(),
         What::Settings => Vec::new(),
     };
     if matches!(args.what, What::Settings) {

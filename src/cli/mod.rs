@@ -1,11 +1,13 @@
 //! The command line: one file a verb.
 
+pub mod choices;
 pub mod evaluate;
 pub mod generate;
 pub mod ingest;
 pub mod inspect;
 pub mod list;
 pub mod numbers;
+pub mod plan;
 pub mod plot;
 pub mod predict;
 mod show;
@@ -22,7 +24,8 @@ use kymo_run::{Error, Result};
 /// Neural networks on graphs that change over time.
 ///
 /// Kymo turns event files into snapshots (`ingest`), makes synthetic dynamic graphs (`generate`), shows what is in a store of
-/// snapshots (`inspect`), trains models on it (`train`), and tells how good they are (`evaluate`) and what they predict (`predict`).
+/// snapshots (`inspect`), shows what it would take to train on it with several workers (`plan`), trains models on it (`train`), and
+/// tells how good they are (`evaluate`) and what they predict (`predict`).
 #[derive(Parser, Debug)]
 #[command(name = "kymo", version, max_term_width = 100, disable_help_subcommand = true)]
 #[command(
@@ -39,6 +42,7 @@ pub struct Command {
 #[derive(Subcommand, Debug)]
 enum Verb {
     Train(Box<train::Train>),
+    Plan(Box<plan::Plan>),
     Evaluate(evaluate::Evaluate),
     Predict(predict::Predict),
     Ingest(Box<ingest::Ingest>),
@@ -62,6 +66,7 @@ impl Command {
         let out = &mut std::io::stdout();
         let done = match &self.verb {
             Verb::Train(args) => train::run(args, out),
+            Verb::Plan(args) => plan::run(args, out),
             Verb::Evaluate(args) => evaluate::run(args, out),
             Verb::Predict(args) => predict::run(args, out),
             Verb::Ingest(args) => ingest::run(args, out).map_err(Error::from),

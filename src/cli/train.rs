@@ -7,10 +7,12 @@ use clap::Args;
 use kymo_graph::Progress;
 use kymo_model::zoo;
 use kymo_run::evaluate::Evaluation;
-use kymo_run::session::{Session, absolute};
+use kymo_run::session::Session;
+use kymo_run::teamwork::Teamwork;
 use kymo_run::train::{Ending, Summary};
-use kymo_run::{Error, Part, Result, Settings, layers, task};
+use kymo_run::{Error, Part, Result, Settings, task};
 
+use super::choices::Choices;
 use super::numbers::{bytes, count, exact, percent, plural};
 use super::show::Show;
 use super::watch::Watch;
@@ -24,53 +26,14 @@ use super::{cannot_print, print_json};
 #[derive(Args, Debug)]
 #[command(after_help = after_help())]
 pub struct Train {
-    /// The store to learn from [default: a small generated graph]
-    store: Option<PathBuf>,
+    #[command(flatten)]
+    choices: Choices,
     /// Where to put the run [default: runs/MODEL-TASK-N]
     #[arg(short, long, value_name = "RUN")]
     output: Option<PathBuf>,
     /// Go on with the run in RUN, if there is one
     #[arg(long, requires = "output")]
     resume: bool,
-    /// A TOML file of settings; options win over it
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// Change a setting, as in --set model.hidden=128; `kymo list settings` shows all
-    #[arg(long, value_name = "KEY=VALUE")]
-    set: Vec<String>,
-    /// What to predict, see `kymo list tasks` [default: node-regression]
-    #[arg(long)]
-    task: Option<String>,
-    /// What predicts it, see `kymo list models` [default: graphsage-linear]
-    #[arg(long)]
-    model: Option<String>,
-    /// Metrics to report, see `kymo list metrics`; the first decides which epoch is best. 'all' reports every metric of the task
-    #[arg(long, value_name = "NAME,...")]
-    metrics: Option<String>,
-    /// How the steps are cut for training: windows, sequence or truncated [default: windows]
-    #[arg(long)]
-    mode: Option<String>,
-    /// Steps of a window [default: 4]
-    #[arg(long, value_name = "STEPS")]
-    window: Option<String>,
-    /// Hidden columns of the model [default: 32]
-    #[arg(long, value_name = "COLUMNS")]
-    hidden: Option<String>,
-    /// Layers of structure, 1 to 3 [default: 1]
-    #[arg(long, value_name = "N")]
-    layers: Option<String>,
-    /// Most passes over the training steps [default: 50]
-    #[arg(long, value_name = "N")]
-    epochs: Option<String>,
-    /// Learning rate [default: 0.01]
-    #[arg(long, value_name = "RATE")]
-    learning_rate: Option<String>,
-    /// What all random numbers follow from [default: 1]
-    #[arg(long)]
-    seed: Option<String>,
-    /// Memory for snapshots and what is kept of them, as in 2GiB [default: a quarter of the machine]
-    #[arg(long, value_name = "SIZE")]
-    memory: Option<String>,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
@@ -81,59 +44,11 @@ fn after_help() -> String {
     let models: Vec<&str> = zoo::ALL.iter().map(|recipe| recipe.name).collect();
     format!(
         "Tasks: {}\nModels: {}\n\nExamples:\n  kymo train\n  kymo train messages --task link-prediction --model wd-gcn -o \
-         first\n  kymo train -o first --resume --epochs 100\n  kymo train demo --config run.toml --set train.clip=5 -o second",
+         first\n  kymo train -o first --resume --epochs 100\n  kymo train demo --config run.toml --set train.clip=5 -o second\n  \
+         kymo train demo --workers 4 --strategy pts -o third",
         tasks.join(", "),
         models.join(", ")
     )
-}
-
-impl Train {
-    /// What was typed, as settings; later ones win.
-    fn typed(&self) -> Result<Vec<(String, String, String)>> {
-        let store = match &self.store {
-            Some(store) => Some(
-                store
-                    .to_str()
-                    .map(str::to_owned)
-                    .ok_or_else(|| Error::settings("STORE", format!("{} is no text", store.display())))?,
-            ),
-            None => None,
-        };
-        let metrics = self.metrics.as_ref().map(|names| {
-            let quoted: Vec<String> = names.split(',').map(|name| format!("{:?}", name.trim())).collect();
-            format!("[{}]", quoted.join(", "))
-        });
-        let options = [
-            ("STORE", "data.store", &store),
-            ("--task", "task.name", &self.task),
-            ("--metrics", "task.metrics", &metrics),
-            ("--model", "model.name", &self.model),
-            ("--mode", "train.mode", &self.mode),
-            ("--window", "train.window", &self.window),
-            ("--hidden", "model.hidden", &self.hidden),
-            ("--layers", "model.layers", &self.layers),
-            ("--epochs", "train.epochs", &self.epochs),
-            ("--learning-rate", "train.learning_rate", &self.learning_rate),
-            ("--seed", "train.seed", &self.seed),
-            ("--memory", "run.memory", &self.memory),
-        ];
-        let given = options
-            .into_iter()
-            .filter_map(|(option, key, value)| Some((key.to_owned(), value.clone()?, option.to_owned())));
-        let mut typed: Vec<_> = given.collect();
-        for set in &self.set {
-            let (key, value) = set.split_once('=').ok_or_else(|| {
-                Error::settings("--set", format!("found '{set}', expected KEY=VALUE as in model.hidden=128"))
-            })?;
-            typed.push((key.trim().to_owned(), value.trim().to_owned(), "--set".to_owned()));
-        }
-        Ok(typed)
-    }
-
-    fn settings(&self, typed: &[(String, String, String)]) -> Result<Settings> {
-        let settings: Settings = layers::resolve(self.config.as_deref(), typed)?;
-        Ok(Settings { data: absolute(settings.data)?, ..settings })
-    }
 }
 
 /// The first folder of this name that is not there yet.
@@ -144,19 +59,19 @@ fn free_folder(settings: &Settings) -> PathBuf {
 
 /// Trains, and says how it went.
 pub fn run(args: &Train, out: &mut dyn Write) -> Result<()> {
-    let typed = args.typed()?;
+    let typed = args.choices.typed()?;
     let progress = Progress::default();
     let watch = Watch::begin(&progress, "making data");
     let session = match &args.output {
         Some(path) if args.resume && Session::exists(path) => {
-            if args.config.is_some() {
+            if args.choices.config.is_some() {
                 let problem = "a run goes on with the settings it was begun with; leave the file out";
                 return Err(Error::settings("--config", problem));
             }
             Session::resume(path, &typed, &progress)
         }
         output => {
-            let settings = args.settings(&typed)?;
+            let settings = args.choices.settings(&typed)?;
             let path = output.clone().unwrap_or_else(|| free_folder(&settings));
             Session::begin(settings, &path, &progress)
         }
@@ -204,6 +119,9 @@ fn opening(session: &mut Session) -> Result<String> {
         exact(learner.parameters() as u64),
         if position.epoch + position.window > 0 { "going on in" } else { "everything goes to" },
     );
+    if let Some(plan) = &session.plan {
+        text.push_str(&format!("{plan}\n"));
+    }
     if position.epoch + position.window > 0 {
         text.push_str(&format!("{} done\n", plural(position.epoch as u64, ["epoch", "epochs"])));
     }
@@ -228,9 +146,24 @@ fn closing(summary: &Summary, settings: &Settings, path: &Path) -> Result<String
         percent(summary.overhead),
         bytes(summary.memory as u64)
     ));
+    if let Some(workers) = &summary.workers {
+        text.push_str(&format!("\n{}\n{workers}\n", sharing(workers)));
+    }
     let path = path.display();
     text.push_str(&format!("\nkymo evaluate {path}    kymo predict {path} -o predictions.csv\n"));
     Ok(text)
+}
+
+/// Who shared the work, and what went between them.
+fn sharing(workers: &Teamwork) -> String {
+    let sent: u64 = workers.workers.iter().flat_map(|deeds| deeds.sent).sum();
+    format!(
+        "{} over {} workers; training sent {}, {} an epoch were planned; trace.json shows it in Perfetto",
+        workers.strategy,
+        workers.workers.len(),
+        bytes(sent),
+        bytes(workers.planned)
+    )
 }
 
 /// The metrics of a model above those of the baselines, the deciding one first.

@@ -1,5 +1,6 @@
 //! How good a model is on a part of the data, and how good those are that learn nothing.
 
+use kymo_trace::Kind;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -29,6 +30,8 @@ pub struct Evaluation {
 pub fn evaluate(learner: &mut Learner, part: Part) -> Result<Evaluation> {
     let metrics = measure(learner, part)?;
     let mut baselines = BTreeMap::new();
+    let recorder = learner.team.recorder.clone();
+    let _judging = recorder.open(Kind::Evaluate, "baselines");
     // Only who judges can tell.
     let judged = if learner.team.leads() { learner.goal().baselines() } else { &[] };
     for &baseline in judged {
@@ -46,6 +49,8 @@ pub fn measure(learner: &mut Learner, part: Part) -> Result<Metrics> {
     let mut tallies = Tallies::new(learner.settings())?;
     learner.outputs(learner.split().samples(part), |learner, sample, outputs| {
         let begun = std::time::Instant::now();
+        let recorder = learner.team.recorder.clone();
+        let _judging = recorder.open(Kind::Evaluate, "metrics");
         learner.goal().judge(part, sample, Says::Model(&outputs, &learner.params), &mut tallies)?;
         let scoring = std::mem::take(&mut tallies.scoring);
         learner.clock.add(Work::Predict, scoring);

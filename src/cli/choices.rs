@@ -1,0 +1,111 @@
+//! What is to be computed, as it is typed: the options that `kymo train` and `kymo plan` share.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use kymo_run::session::absolute;
+use kymo_run::{Error, Result, Settings, layers};
+
+/// The data, and settings that win over those of a file.
+#[derive(Args, Debug)]
+pub struct Choices {
+    /// The store to learn from [default: a small generated graph]
+    store: Option<PathBuf>,
+    /// A TOML file of settings; options win over it
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Change a setting, as in --set model.hidden=128; `kymo list settings` shows all
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// What to predict, see `kymo list tasks` [default: node-regression]
+    #[arg(long)]
+    task: Option<String>,
+    /// What predicts it, see `kymo list models` [default: graphsage-linear]
+    #[arg(long)]
+    model: Option<String>,
+    /// Metrics to report, see `kymo list metrics`; the first decides which epoch is best. 'all' reports every metric of the task
+    #[arg(long, value_name = "NAME,...")]
+    metrics: Option<String>,
+    /// How the steps are cut for training: windows, sequence or truncated [default: windows]
+    #[arg(long)]
+    mode: Option<String>,
+    /// Steps of a window [default: 4]
+    #[arg(long, value_name = "STEPS")]
+    window: Option<String>,
+    /// Hidden columns of the model [default: 32]
+    #[arg(long, value_name = "COLUMNS")]
+    hidden: Option<String>,
+    /// Layers of structure, 1 to 3 [default: 1]
+    #[arg(long, value_name = "N")]
+    layers: Option<String>,
+    /// Most passes over the training steps [default: 50]
+    #[arg(long, value_name = "N")]
+    epochs: Option<String>,
+    /// Learning rate [default: 0.01]
+    #[arg(long, value_name = "RATE")]
+    learning_rate: Option<String>,
+    /// What all random numbers follow from [default: 1]
+    #[arg(long)]
+    seed: Option<String>,
+    /// Memory for snapshots and what is kept of them, as in 2GiB [default: a quarter of the machine]
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<String>,
+    /// Workers that share the work, each with its share of the threads [default: 1]
+    #[arg(long, value_name = "N")]
+    workers: Option<String>,
+    /// How they share it, see `kymo list strategies` [default: psg]
+    #[arg(long, value_name = "NAME")]
+    pub strategy: Option<String>,
+}
+
+impl Choices {
+    /// What was typed, as settings; later ones win.
+    pub fn typed(&self) -> Result<Vec<(String, String, String)>> {
+        let store = match &self.store {
+            Some(store) => Some(
+                store
+                    .to_str()
+                    .map(str::to_owned)
+                    .ok_or_else(|| Error::settings("STORE", format!("{} is no text", store.display())))?,
+            ),
+            None => None,
+        };
+        let metrics = self.metrics.as_ref().map(|names| {
+            let quoted: Vec<String> = names.split(',').map(|name| format!("{:?}", name.trim())).collect();
+            format!("[{}]", quoted.join(", "))
+        });
+        let options = [
+            ("STORE", "data.store", &store),
+            ("--task", "task.name", &self.task),
+            ("--metrics", "task.metrics", &metrics),
+            ("--model", "model.name", &self.model),
+            ("--mode", "train.mode", &self.mode),
+            ("--window", "train.window", &self.window),
+            ("--hidden", "model.hidden", &self.hidden),
+            ("--layers", "model.layers", &self.layers),
+            ("--epochs", "train.epochs", &self.epochs),
+            ("--learning-rate", "train.learning_rate", &self.learning_rate),
+            ("--seed", "train.seed", &self.seed),
+            ("--memory", "run.memory", &self.memory),
+            ("--workers", "parallel.workers", &self.workers),
+            ("--strategy", "parallel.strategy", &self.strategy),
+        ];
+        let given = options
+            .into_iter()
+            .filter_map(|(option, key, value)| Some((key.to_owned(), value.clone()?, option.to_owned())));
+        let mut typed: Vec<_> = given.collect();
+        for set in &self.set {
+            let (key, value) = set.split_once('=').ok_or_else(|| {
+                Error::settings("--set", format!("found '{set}', expected KEY=VALUE as in model.hidden=128"))
+            })?;
+            typed.push((key.trim().to_owned(), value.trim().to_owned(), "--set".to_owned()));
+        }
+        Ok(typed)
+    }
+
+    /// The settings with defaults, file and options put together.
+    pub fn settings(&self, typed: &[(String, String, String)]) -> Result<Settings> {
+        let settings: Settings = layers::resolve(self.config.as_deref(), typed)?;
+        Ok(Settings { data: absolute(settings.data)?, ..settings })
+    }
+}

@@ -1,0 +1,104 @@
+//! `kymo plan`: what workers would do, before it is paid for.
+
+use std::io::Write;
+
+use clap::Args;
+use kymo_graph::Store;
+use kymo_plan::plan::readable;
+use kymo_plan::{Plan as Priced, strategy};
+use kymo_run::parallel::Sharing;
+use kymo_run::shared::Shared;
+use kymo_run::{Error, Result};
+
+use super::choices::Choices;
+use super::{cannot_print, print_json};
+
+/// Show what workers would do in an epoch, before it is paid for
+///
+/// Says for every worker how many cells (vertices x steps) and edges it would work on, what it would need and what it would
+/// send. Bytes are exact: training sends as many. Several strategies, or all of them, are compared in one table.
+#[derive(Args, Debug)]
+#[command(after_help = after_help())]
+pub struct Plan {
+    #[command(flatten)]
+    choices: Choices,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn after_help() -> String {
+    let names: Vec<&str> = strategy::ALL.iter().map(|strategy| strategy.name).collect();
+    format!(
+        "Strategies: {}, or all\n\nExamples:\n  kymo plan demo --workers 8 --strategy pts --model t-gcn\n  kymo plan demo \
+         --workers 4 --strategy pss,pts,pss-ts --layers 2 --json",
+        names.join(", ")
+    )
+}
+
+/// Prints the plan.
+pub fn run(args: &Plan, out: &mut dyn Write) -> Result<()> {
+    let mut typed = args.choices.typed()?;
+    let asked = args.choices.strategy.clone().unwrap_or_else(|| "all".into());
+    typed.retain(|(key, _, _)| key != "parallel.strategy");
+    let settings = args.choices.settings(&typed)?;
+    if settings.data.store.is_empty() {
+        return Err(Error::settings("STORE", "none was given; kymo generate or kymo ingest makes one"));
+    }
+    let store = Store::open(settings.data.store.as_ref())?;
+    let workers = settings.parallel.workers;
+    let shared = Shared::open(settings, store.into())?;
+    let names: Vec<&str> = match asked.as_str() {
+        "all" => strategy::ALL.iter().map(|strategy| strategy.name).collect(),
+        names => names.split(',').map(str::trim).collect(),
+    };
+    let plan = |name: &&str| Sharing::new(&shared, name, workers)?.plan(&shared, name, workers);
+    let plans: Vec<Priced> = names.iter().map(plan).collect::<Result<_>>()?;
+    if args.json {
+        return Ok(print_json(out, &plans)?);
+    }
+    let text = match &plans[..] {
+        [one] => format!("{one}\n"),
+        several => comparison(several),
+    };
+    Ok(write!(out, "{text}").map_err(cannot_print)?)
+}
+
+/// One line for each plan.
+fn comparison(plans: &[Priced]) -> String {
+    let heads =
+        ["strategy", "epoch", "sent", "neighbours", "states", "shuffled", "gradients", "memory", "imbalance"];
+    let mut rows = vec![heads.map(String::from)];
+    for plan in plans {
+        let sent = |of: fn(&kymo_plan::plan::Sent) -> u64| {
+            readable(plan.workers.iter().map(|share| of(&share.sent)).sum())
+        };
+        rows.push([
+            plan.strategy.clone(),
+            format!("{:.3} s", plan.seconds),
+            readable(plan.bytes()),
+            sent(|sent| sent.neighbours + sent.collected + sent.named),
+            sent(|sent| sent.states),
+            sent(|sent| sent.shuffled),
+            sent(|sent| sent.gradients),
+            readable(plan.memory()),
+            format!("{:.2}", plan.imbalance()),
+        ]);
+    }
+    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..heads.len()).map(width).collect();
+    let mut text = String::new();
+    for row in &rows {
+        let first = widths[0];
+        text.push_str(&format!("{:first$}", row[0]));
+        for (cell, width) in row.iter().zip(&widths).skip(1) {
+            text.push_str(&format!("  {cell:>width$}"));
+        }
+        text.push('\n');
+    }
+    let workers = plans.first().map_or(0, |plan| plan.workers.len());
+    text.push_str(&format!(
+        "{workers} workers; epoch is estimated, bytes are exact; memory is the most a worker needs at once\n"
+    ));
+    text
+}
