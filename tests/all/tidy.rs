@@ -216,7 +216,10 @@ fn the_documents_know_every_registry_entry() {
     let models = kymo::model::zoo::ALL.iter().map(|recipe| recipe.name);
     let tasks = kymo::run::task::ALL.iter().map(|task| task.name());
     let metrics = kymo::model::metric::ALL.iter().map(|metric| metric.name());
-    for entry in formats.chain(kinds).chain(models).chain(tasks).chain(metrics) {
+    let strategies = kymo::plan::strategy::ALL.iter().map(|strategy| strategy.name);
+    let partitioners = kymo::plan::partition::ALL.iter().map(|partitioner| partitioner.name());
+    let shared = strategies.chain(partitioners);
+    for entry in formats.chain(kinds).chain(models).chain(tasks).chain(metrics).chain(shared) {
         assert!(text.contains(&format!("`{entry}`")), "README.md does not name {entry}");
     }
 }
