@@ -55,7 +55,7 @@ pub struct Choices {
     workers: Option<String>,
     /// How they share it, see `kymo list strategies` [default: psg]
     #[arg(long, value_name = "NAME")]
-    pub strategy: Option<String>,
+    strategy: Option<String>,
 }
 
 impl Choices {

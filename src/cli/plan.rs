@@ -6,7 +6,7 @@ use clap::Args;
 use kymo_graph::Store;
 use kymo_plan::plan::readable;
 use kymo_plan::{Plan as Priced, strategy};
-use kymo_run::parallel::Sharing;
+use kymo_run::parallel::{Sharing, is_possible};
 use kymo_run::shared::Shared;
 use kymo_run::{Error, Result};
 
@@ -39,7 +39,9 @@ fn after_help() -> String {
 /// Prints the plan.
 pub fn run(args: &Plan, out: &mut dyn Write) -> Result<()> {
     let mut typed = args.choices.typed()?;
-    let asked = args.choices.strategy.clone().unwrap_or_else(|| "all".into());
+    // Several names, or all of them, are no setting.
+    let asked = typed.iter().rfind(|(key, _, _)| key == "parallel.strategy");
+    let asked = asked.map_or("all".to_owned(), |(_, names, _)| names.trim_matches('"').to_owned());
     typed.retain(|(key, _, _)| key != "parallel.strategy");
     let settings = args.choices.settings(&typed)?;
     if settings.data.store.is_empty() {
@@ -49,7 +51,12 @@ pub fn run(args: &Plan, out: &mut dyn Write) -> Result<()> {
     let workers = settings.parallel.workers;
     let shared = Shared::open(settings, store.into())?;
     let names: Vec<&str> = match asked.as_str() {
-        "all" => strategy::ALL.iter().map(|strategy| strategy.name).collect(),
+        // What cannot be is left out where nobody named it.
+        "all" => strategy::ALL
+            .iter()
+            .filter(|strategy| is_possible(strategy, &shared.settings, workers))
+            .map(|strategy| strategy.name)
+            .collect(),
         names => names.split(',').map(str::trim).collect(),
     };
     let plan = |name: &&str| Sharing::new(&shared, name, workers)?.plan(&shared, name, workers);

@@ -14,3 +14,4 @@ mod train_bad;
 mod train_killed;
 mod train_resumed;
 mod train_settings;
+mod workers;

@@ -67,13 +67,13 @@ fn make_store(bench: &Bench) {
     bench.done("generate power-law --vertices 300 --edges 1500 --steps 20 --features 3 -o store");
 }
 
-/// Ten kills: while it begins, between and during epochs and checkpoints.
-fn survives_kills(task: &str) {
+/// Kills: while it begins, between and during epochs and checkpoints.
+pub fn survives_kills(task: &str, kills: std::ops::Range<usize>) {
     let bench = Bench::new();
     make_store(&bench);
     let (checkpoint, resume) =
         (bench.path("run/checkpoint.safetensors"), format!("train store {task} {ENDLESS} -o run --resume"));
-    for moment in 0..10 {
+    for moment in kills {
         let mut child = spawn(&bench, &resume);
         // The first ones are killed wherever they are, most likely while they read the store.
         let changes = if moment < 3 { 0 } else { 1 + moment % 4 };
@@ -94,17 +94,17 @@ fn survives_kills(task: &str) {
 
 #[test]
 fn kills_cost_nothing_but_time() {
-    survives_kills("--task node-regression");
+    survives_kills("--task node-regression", 0..10);
 }
 
 #[test]
 fn kills_lose_no_state_that_windows_hand_over() {
-    survives_kills("--task node-classification --mode truncated --window 2 --model gcn-gru");
+    survives_kills("--task node-classification --mode truncated --window 2 --model gcn-gru", 0..10);
 }
 
 #[test]
 fn kills_do_not_change_the_pairs_that_are_drawn() {
-    survives_kills("--task link-prediction --set model.dropout=0.1");
+    survives_kills("--task link-prediction --set model.dropout=0.1", 0..10);
 }
 
 #[test]
@@ -122,10 +122,10 @@ fn built_in_data_that_was_not_finished_is_made_again() {
 
 /// Ends a run by a signal, and goes on with the command that it names.
 #[cfg(unix)]
-fn stops_at(signal: &str, options: &str) {
+pub fn stops_at(signal: &str, how: &str, options: &str) {
     let bench = Bench::new();
     make_store(&bench);
-    let task = "--task node-regression --set run.checkpoint_epochs=1000";
+    let task = &format!("--task node-regression --set run.checkpoint_epochs=1000 {how}");
     let mut child = spawn(&bench, &format!("train store {task} {ENDLESS} {options} -o run"));
     wait_until(&mut child, || lines(&bench, "run") >= 2);
     assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
@@ -141,11 +141,11 @@ fn stops_at(signal: &str, options: &str) {
 #[cfg(unix)]
 #[test]
 fn an_interrupted_run_says_how_to_go_on() {
-    stops_at("-INT", "");
+    stops_at("-INT", "", "");
 }
 
 #[cfg(unix)]
 #[test]
 fn a_run_that_is_told_to_end_says_how_to_go_on() {
-    stops_at("-TERM", "--json");
+    stops_at("-TERM", "", "--json");
 }

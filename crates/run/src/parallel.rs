@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use kymo_plan::partition::{self, Ask};
 use kymo_plan::price::{Job, Rates};
-use kymo_plan::strategy::{self, Parallel};
+use kymo_plan::strategy::{self, Parallel, Strategy};
 use kymo_plan::{Cut, Habits, Plan, Shares, price};
 
 use crate::cells::Cells;
 use crate::error::{Error, Result};
 use crate::probe;
-use crate::settings::Mode;
+use crate::settings::{Mode, Settings};
 use crate::shared::Shared;
 use crate::split::Part;
 use crate::team::Team;
@@ -24,13 +24,18 @@ pub enum Sharing {
     Cells(Shares),
 }
 
+/// Whether a strategy goes with the settings: truncated windows need what the one before left, so they cannot be dealt out.
+pub fn is_possible(strategy: &Strategy, settings: &Settings, workers: usize) -> bool {
+    strategy.parallel != Parallel::Groups || settings.train.mode != Mode::Truncated || workers == 1
+}
+
 impl Sharing {
     /// The way of a strategy with so many workers.
     pub fn new(shared: &Shared, strategy: &str, workers: usize) -> Result<Sharing> {
         let settings = &shared.settings;
         let strategy = strategy::find(strategy)?;
         let cut = match strategy.parallel {
-            Parallel::Groups if settings.train.mode == Mode::Truncated && workers > 1 => {
+            Parallel::Groups if !is_possible(strategy, settings, workers) => {
                 let problem = format!(
                     "{} deals out windows, but truncated windows need what the one before left; choose windows, or a strategy \
                      that cuts windows",

@@ -342,6 +342,10 @@ impl Settings {
         for (setting, value) in positive {
             expect(setting, value > 0, || format!("found {value}, expected at least 1"))?;
         }
+        let most = kymo_plan::layout::MOST_WORKERS;
+        expect("parallel.workers", self.parallel.workers <= most, || {
+            format!("found {}, expected at most {most}", self.parallel.workers)
+        })?;
         let shares = [
             ("link.historical", self.link.historical, 1.0),
             ("model.dropout", self.model.dropout, 0.99),

@@ -49,8 +49,8 @@ pub fn open(shared: Arc<Shared>) -> Result<Company> {
 /// What one worker did.
 #[derive(Clone, Debug, Serialize)]
 pub struct Deeds {
-    /// Bytes it sent while training: rows, and gradients of parameters.
-    pub sent: [u64; 2],
+    /// Bytes it sent while training: rows, gradients of parameters, and numbers of vertices that went with rows.
+    pub sent: [u64; 3],
     /// Bytes that it held in the end: its part of the snapshots, buffers, parameters.
     pub memory: u64,
 }
@@ -125,14 +125,28 @@ pub fn train(
             })
         };
     let done: Vec<Result<(Ending, Left)>> = std::thread::scope(|scope| {
-        let threads: Vec<_> = others
-            .into_iter()
-            .map(|other| {
-                let (position, best) = (position.clone(), best.clone());
-                scope.spawn(move || work(other, position, best, &mut None, &mut Unwatched))
-            })
-            .collect();
-        let mine = work(first, position, best, folder, watch);
+        let (mut threads, mut refused) = (Vec::with_capacity(others.len()), None);
+        for other in others {
+            let (position, best) = (position.clone(), best.clone());
+            let body = move || work(other, position, best, &mut None, &mut Unwatched);
+            match std::thread::Builder::new().spawn_scoped(scope, body) {
+                Ok(thread) => threads.push(thread),
+                Err(error) => {
+                    refused = Some(error);
+                    break;
+                }
+            }
+        }
+        let mine = match refused {
+            None => work(first, position, best, folder, watch),
+            Some(error) => {
+                // Those who run already end when they miss it.
+                drop(first);
+                let problem =
+                    format!("the machine gives no thread to each of {workers}: {error}; choose fewer");
+                Err(Error::settings("parallel.workers", problem))
+            }
+        };
         let panicked =
             |_| Err(kymo_tensor::Error::Peer("a worker has panicked; this is a bug".into()).into());
         std::iter::once(mine)
@@ -172,9 +186,9 @@ fn teamwork(strategy: String, all: &[Left], wall: Duration, planned: u64) -> Tea
     let mut summary = Summary::new(&totals, wall, None);
     let [in_flight, waited] = [0, 1].map(|index| all.iter().map(|left| left.in_flight[index]).sum::<f64>());
     summary.hidden = (in_flight > 0.0).then(|| (1.0 - waited / in_flight).max(0.0));
-    let deeds = |left: &Left| Deeds {
-        sent: [left.traffic.sent.messages, left.traffic.sent.all_reduce],
-        memory: left.memory,
+    let deeds = |left: &Left| {
+        let sent = left.traffic.sent;
+        Deeds { sent: [sent.messages, sent.all_reduce, sent.collectives], memory: left.memory }
     };
     Teamwork { strategy, summary, workers: all.iter().map(deeds).collect(), planned }
 }

@@ -65,3 +65,88 @@ pub fn spread(cells: &Cells, place: &Place, own: &[Vertex], pairs: &Pairs) -> De
         route: Route { rank, rows_in: own.len(), rows_out: wanted.len(), sends, receives },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use kymo_plan::{Cut, Habits, Layout, Shares};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::team::Team;
+
+    /// Owners of some vertices, and pairs of them, the same one perhaps several times.
+    fn cases() -> impl Strategy<Value = (usize, Vec<u16>, Vec<(Vertex, Vertex)>)> {
+        (1usize..6, 1usize..12).prop_flat_map(|(workers, vertices)| {
+            let vertex = 0..vertices as Vertex;
+            let owners = prop::collection::vec(0..workers as u16, vertices);
+            (Just(workers), owners, prop::collection::vec((vertex.clone(), vertex), 0..40))
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn every_pair_is_scored_once_with_what_belongs_to_it(
+            (workers, owners, raw) in cases(),
+            with_facts in any::<bool>(),
+        ) {
+            let vertices = owners.len();
+            let layout = Layout::by_vertex(workers, 1, owners.clone()).unwrap();
+            let habits = Habits { both: false, hands_over: true };
+            let shares = Shares::new(Cut::Fixed(layout.into()), habits, workers, vertices);
+            let (window, (sources, targets)) = (0..1, raw.iter().copied().unzip());
+            let fact = |pair: usize, number: usize| (pair * FACTS + number) as f32;
+            let all = (0..raw.len()).flat_map(|pair| (0..FACTS).map(move |number| fact(pair, number)));
+            let facts = if with_facts { all.collect() } else { Vec::new() };
+            let pairs = Pairs { sources, targets, facts };
+            let dealt: Vec<(Vec<Vertex>, Dealt)> = Team::in_process(workers)
+                .into_iter()
+                .map(|team| {
+                    let cells = Cells::new(team, shares.clone());
+                    let place = cells.shares.rows(&window, 0);
+                    let own = cells.own(&place).to_vec();
+                    let dealt = spread(&cells, &place, &own, &pairs);
+                    (own, dealt)
+                })
+                .collect();
+            // The rows that come from elsewhere, as the routes of all bring them.
+            let mut beyond: Vec<Vec<Option<Vertex>>> =
+                dealt.iter().map(|(_, dealt)| vec![None; dealt.route.rows_out]).collect();
+            for (own, from) in &dealt {
+                prop_assert_eq!(from.route.rows_in, own.len());
+                prop_assert!(from.route.sends[from.route.rank].is_empty(), "nothing is sent to oneself");
+                for (_, to) in &dealt {
+                    let sent = &from.route.sends[to.route.rank];
+                    let received = &to.route.receives[from.route.rank];
+                    prop_assert_eq!(sent.len(), received.len());
+                    for (&row, &place) in sent.iter().zip(received) {
+                        let vertex = own[row as usize];
+                        let here = beyond[to.route.rank][place as usize].replace(vertex);
+                        prop_assert!(here.is_none(), "two rows arrive at the same place");
+                    }
+                }
+            }
+            let mut scored = BTreeMap::new();
+            for (rank, (own, dealt)) in dealt.iter().enumerate() {
+                prop_assert!(beyond[rank].iter().all(Option::is_some), "a row never comes");
+                let rows: Vec<Vertex> = own.iter().copied().chain(beyond[rank].iter().flatten().copied()).collect();
+                prop_assert_eq!(dealt.pairs.sources.len(), dealt.kept.len());
+                prop_assert_eq!(dealt.pairs.targets.len(), dealt.kept.len());
+                prop_assert_eq!(dealt.pairs.facts.len(), if with_facts { FACTS * dealt.kept.len() } else { 0 });
+                prop_assert!(dealt.kept.is_sorted(), "the order of pairs changes");
+                for (place, &pair) in dealt.kept.iter().enumerate() {
+                    prop_assert!(scored.insert(pair, rank).is_none(), "pair {} is scored twice", pair);
+                    let (source, target) = (dealt.pairs.sources[place], dealt.pairs.targets[place]);
+                    prop_assert!((source as usize) < own.len(), "a source is elsewhere");
+                    prop_assert_eq!((rows[source as usize], rows[target as usize]), raw[pair]);
+                    if with_facts {
+                        let facts = &dealt.pairs.facts[place * FACTS..][..FACTS];
+                        prop_assert!((0..FACTS).all(|number| facts[number] == fact(pair, number)));
+                    }
+                }
+            }
+            prop_assert!(scored.keys().copied().eq(0..raw.len()), "a pair is left out");
+        }
+    }
+}

@@ -11,3 +11,5 @@ mod modes;
 mod oracle;
 mod refused;
 mod resume;
+mod workers;
+mod workers_odd;

@@ -14,15 +14,15 @@ use crate::fixture::{MODES, Onlooker, Sketch, run, settings};
 
 const MODELS: [&str; 5] = ["t-gcn", "gcn-gru", "dcrnn", "evolvegcn-o", "graphsage-linear"];
 
-/// What a run leaves behind, without what depends on the time of day and on the machine.
-fn left_behind(path: &Path) -> (Vec<u8>, Vec<Value>) {
+/// What a run leaves behind, without what depends on the time of day, on the machine, and on how often it went on.
+pub fn left_behind(path: &Path) -> (Vec<u8>, Vec<Value>) {
     let log = std::fs::read_to_string(path.join("metrics.jsonl")).unwrap();
     let summary = std::fs::read_to_string(path.join("summary.json")).unwrap();
     let mut all: Vec<Value> =
         log.lines().chain([&summary[..]]).map(|text| serde_json::from_str(text).unwrap()).collect();
     for value in &mut all {
         let fields = value.as_object_mut().unwrap();
-        for field in ["seconds", "edges_per_second", "memory", "overhead"] {
+        for field in ["seconds", "edges_per_second", "memory", "overhead", "workers"] {
             fields.remove(field);
         }
     }
@@ -33,12 +33,13 @@ fn change(key: &str, value: &str) -> Vec<(String, String, String)> {
     vec![(key.into(), value.into(), "--set".into())]
 }
 
-fn resume(path: &Path, changes: &[(String, String, String)]) -> kymo_run::Result<Session> {
+/// Goes on with a run.
+pub fn resume(path: &Path, changes: &[(String, String, String)]) -> kymo_run::Result<Session> {
     Session::resume(path, changes, &Progress::silent())
 }
 
 /// Trains and stops after so many windows, again and again; then to the end.
-fn run_in_pieces(settings: &Settings, path: &Path, pieces: &[usize]) {
+pub fn run_in_pieces(settings: &Settings, path: &Path, pieces: &[usize]) {
     let mut session = Session::begin(settings.clone(), path, &Progress::silent()).unwrap();
     for &windows in pieces {
         let mut onlooker = Onlooker::until(windows);
@@ -49,7 +50,7 @@ fn run_in_pieces(settings: &Settings, path: &Path, pieces: &[usize]) {
 }
 
 /// Every way to change parameters, with every schedule.
-fn vary(settings: &mut Settings, number: usize) {
+pub fn vary(settings: &mut Settings, number: usize) {
     let (optimiser, schedule) = [("adam", "step"), ("sgd", "cosine"), ("adamw", "constant")][number % 3];
     settings.train.optimiser = optimiser.into();
     settings.train.schedule = schedule.into();

@@ -1,0 +1,259 @@
+//! What plans say, over small random stores: every cell is counted once, and bytes are those of a second, plain count.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::path::Path;
+
+use kymo_graph::store::{Plan as Wanted, Writer};
+use kymo_graph::{Edge, Ids, Snapshot, StepData, StepEdges, Store};
+use kymo_plan::cut::edge_cut;
+use kymo_plan::plan::Sent;
+use kymo_plan::price::{Job, Rates, price};
+use kymo_plan::strategy::{self, Parallel, Strategy as Way};
+use kymo_plan::{Ask, Cut, Habits, Movement, Moves, Partition, Place, Plan, Shares, Work, partition};
+use proptest::prelude::*;
+
+fn write(path: &Path, vertices: usize, steps: &[Vec<(u32, u32)>]) -> Store {
+    let mut writer = Writer::create(path, false).unwrap();
+    writer.plan(Wanted { directed: true, ..Wanted::default() });
+    writer.add_vertices(&Ids::Number((0..vertices as u64).collect())).unwrap();
+    let within = |v: u32| v % vertices as u32;
+    for edges in steps {
+        let edges = edges.iter().map(|&(u, v)| Edge::new(within(u), within(v))).collect();
+        let edges = StepEdges::All(Snapshot::from_edges(edges));
+        writer.push(StepData { edges, ..StepData::default() }).unwrap();
+    }
+    writer.finish().unwrap()
+}
+
+/// The cut of a strategy that has one.
+fn cut(way: &Way, store: &Store, workers: usize, seed: u64) -> Option<Cut> {
+    match way.parallel {
+        Parallel::Groups => None,
+        Parallel::Cells { per_window: true, .. } => Some(Cut::PerWindow),
+        Parallel::Cells { partitioner, .. } => {
+            let ask = Ask { store, steps: 0..store.steps(), workers, seed };
+            Some(Cut::Fixed(partition::find(partitioner).unwrap().partition(&ask).unwrap()))
+        }
+    }
+}
+
+/// Who owns a vertex at a step of a window: while structure is encoded, and when rows are worked out.
+fn owners(cut: &Cut, habits: Habits, workers: usize, window: &Range<usize>, t: usize, v: u32) -> [usize; 2] {
+    let structure = |t: usize| match cut {
+        Cut::Fixed(partition) => partition.structure.owner(v, t),
+        Cut::PerWindow => (t - window.start) * workers / window.len(),
+    };
+    let rows = match cut {
+        Cut::Fixed(Partition { time: Some(time), .. }) => time.owner(v, t),
+        _ if habits.hands_over => structure(t),
+        _ => structure(window.end - 1),
+    };
+    [structure(t), rows]
+}
+
+/// The bytes that each worker sends in an epoch, row by row.
+fn plain(job: &Job<'_>, cut: Option<&Cut>, habits: Habits) -> Vec<Sent> {
+    let workers = job.workers;
+    let mut sent = vec![Sent::default(); workers];
+    for window in job.windows.iter().filter(|_| cut.is_some()) {
+        let at = |t: usize, v: u32| owners(cut.unwrap(), habits, workers, window, t, v);
+        let all = 0..job.store.vertices() as u32;
+        for (t, movements) in window.clone().zip(&job.work.steps) {
+            let snapshot = job.store.snapshot(t).unwrap();
+            // Whose row goes to whom.
+            let mut neighbours = BTreeSet::new();
+            for edge in snapshot.edges.iter() {
+                let (u, v) = (edge.source(), edge.target());
+                neighbours.insert((u, at(t, u)[0], at(t, v)[0]));
+                if habits.both {
+                    neighbours.insert((v, at(t, v)[0], at(t, u)[0]));
+                }
+            }
+            let before = |phase: usize| {
+                let come = |v: u32| (v, at(t - 1, v)[phase], at(t, v)[phase]);
+                all.clone().filter(|_| t > window.start).map(come).collect::<BTreeSet<_>>()
+            };
+            for movement in movements {
+                let bytes = 4 * movement.columns as u64;
+                let rows = match movement.moves {
+                    Moves::Neighbours => neighbours.clone(),
+                    Moves::Carried => before(0),
+                    Moves::Handed => before(1),
+                    Moves::Shuffled => all.clone().map(|v| (v, at(t, v)[0], at(t, v)[1])).collect(),
+                    Moves::Collected(count) => {
+                        let own = |worker: usize| all.clone().filter(move |&v| at(t, v)[0] == worker);
+                        let first =
+                            (0..workers).flat_map(|from| own(from).take(count).map(move |v| (v, from)));
+                        first.flat_map(|(v, from)| (0..workers).map(move |to| (v, from, to))).collect()
+                    }
+                };
+                for (_, from, to) in rows.into_iter().filter(|(_, from, to)| from != to) {
+                    let mut count = |worker: usize| match movement.moves {
+                        Moves::Neighbours => sent[worker].neighbours += bytes,
+                        Moves::Carried | Moves::Handed => sent[worker].states += bytes,
+                        Moves::Shuffled => sent[worker].shuffled += bytes,
+                        Moves::Collected(_) => sent[worker].collected += bytes,
+                    };
+                    count(from);
+                    if movement.back {
+                        count(to);
+                    }
+                    if let Moves::Collected(_) = movement.moves {
+                        sent[from].named += 4;
+                    }
+                }
+            }
+        }
+    }
+    // Every worker sends each number to the one who sums it, and each of its sums to all others.
+    let numbers = job.work.reduced;
+    for _ in job.windows.chunks(job.at_once) {
+        for (worker, sent) in sent.iter_mut().enumerate() {
+            for number in 0..numbers {
+                let sums = (0..workers).find(|rank| number < numbers * (rank + 1) / workers).unwrap();
+                let others = if sums == worker { workers - 1 } else { 1 };
+                sent.gradients += if workers > 1 { 4 * others as u64 } else { 0 };
+            }
+        }
+    }
+    sent
+}
+
+fn movements() -> impl Strategy<Value = Vec<Movement>> {
+    let moves = prop_oneof![
+        Just(Moves::Neighbours),
+        Just(Moves::Carried),
+        Just(Moves::Handed),
+        Just(Moves::Shuffled),
+        (0usize..4).prop_map(Moves::Collected)
+    ];
+    let movement = (moves, 1usize..5, any::<bool>()).prop_map(|(moves, columns, back)| Movement {
+        moves,
+        columns,
+        back,
+    });
+    prop::collection::vec(movement, 0..5)
+}
+
+/// A store of few vertices and steps, some of them empty.
+fn stores() -> impl Strategy<Value = (usize, Vec<Vec<(u32, u32)>>)> {
+    let step = prop_oneof![1 => Just(Vec::new()), 4 => prop::collection::vec((0u32..99, 0u32..99), 0..30)];
+    (1usize..9, prop::collection::vec(step, 1..7))
+}
+
+/// All windows of a length, or pieces of which the last may be shorter.
+fn windows(steps: usize, length: usize, pieces: bool) -> Vec<Range<usize>> {
+    let length = length.min(steps);
+    match pieces {
+        true => (0..steps).step_by(length).map(|start| start..(start + length).min(steps)).collect(),
+        false => (length..=steps).map(|end| end - length..end).collect(),
+    }
+}
+
+fn sums(plan: &Plan) -> [u64; 2] {
+    plan.workers.iter().fold([0, 0], |[cells, edges], share| [cells + share.cells, edges + share.edges])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn plans_count_every_cell_once_and_every_byte(
+        (vertices, steps) in stores(),
+        (length, pieces, at_once) in (1usize..5, any::<bool>(), 1usize..4),
+        workers in 1usize..6,
+        (both, hands_over) in any::<(bool, bool)>(),
+        movements in prop::collection::vec(movements(), 5),
+        (reduced, seed) in (0usize..20, any::<u64>()),
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let store = write(&folder.path().join("store"), vertices, &steps);
+        let windows = windows(steps.len(), length, pieces);
+        let work = Work {
+            steps: movements, reduced, features: 3, aggregated: 4, products: 5, kept: 6, replicated: 700,
+        };
+        let job = Job { store: &store, windows: &windows, at_once, work: &work, workers };
+        let habits = Habits { both, hands_over };
+        let whole = price("psg", &job, None, Rates::default()).unwrap();
+        for way in strategy::ALL {
+            let cut = cut(way, &store, workers, seed);
+            let shares = cut.clone().map(|cut| Shares::new(cut, habits, workers, vertices));
+            let plan = price(way.name, &job, shares.as_ref(), Rates::default()).unwrap();
+            let sent: Vec<Sent> = plan.workers.iter().map(|share| share.sent).collect();
+            prop_assert_eq!(sent, plain(&job, cut.as_ref(), habits), "{}", way.name);
+
+            let all: Vec<usize> = windows.iter().cloned().flatten().collect();
+            let edges: usize = all.iter().map(|&t| store.snapshot(t).unwrap().len()).sum();
+            prop_assert_eq!(sums(&plan), [(vertices * all.len()) as u64, edges as u64], "{}", way.name);
+            prop_assert_eq!(plan.windows, windows.len());
+            prop_assert_eq!(plan.iterations, windows.len().div_ceil(at_once));
+            let expected = match &cut {
+                Some(Cut::Fixed(partition)) => edge_cut(&store, &partition.structure, 0..steps.len()).unwrap(),
+                _ => 0,
+            };
+            prop_assert_eq!(plan.edge_cut, expected, "{}", way.name);
+
+            prop_assert!(plan.seconds.is_finite() && plan.seconds >= 0.0);
+            prop_assert!(plan.imbalance() >= 1.0 - 1e-9 && plan.imbalance() <= workers as f64 + 1e-9);
+            for share in &plan.workers {
+                prop_assert!(share.seconds >= 0.0 && share.memory >= 700, "{}", way.name);
+                prop_assert!(share.memory <= whole.memory(), "{}: a part is larger than the whole", way.name);
+            }
+            if workers == 1 {
+                prop_assert_eq!((plan.bytes(), plan.memory()), (0, whole.memory()), "{}", way.name);
+            }
+        }
+    }
+
+    #[test]
+    fn shares_are_the_same_for_all_and_fit_together(
+        (vertices, steps) in stores(),
+        length in 1usize..5,
+        workers in 1usize..6,
+        (both, hands_over) in any::<(bool, bool)>(),
+        seed in any::<u64>(),
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let store = write(&folder.path().join("store"), vertices, &steps);
+        let habits = Habits { both, hands_over };
+        for way in strategy::ALL {
+            let Some(cut) = cut(way, &store, workers, seed) else { continue };
+            let shares = Shares::new(cut.clone(), habits, workers, vertices);
+            // As another process would make them.
+            let again = Shares::new(self::cut(way, &store, workers, seed).unwrap(), habits, workers, vertices);
+            for window in windows(steps.len(), length, true) {
+                let at = |t: usize, v: u32| owners(&cut, habits, workers, &window, t, v);
+                let changes = |v: u32| window.clone().skip(1).any(|t| at(t, v)[1] != at(t - 1, v)[1]);
+                let moves = (0..vertices as u32).any(changes);
+                prop_assert_eq!((shares.moves(&window), again.moves(&window)), (moves, moves), "{}", way.name);
+                let mut before: Option<[Place; 2]> = None;
+                for t in window.clone() {
+                    let places = [shares.structure(&window, t), shares.rows(&window, t)];
+                    for (phase, place) in places.iter().enumerate() {
+                        for worker in 0..workers {
+                            let mine = (0..vertices as u32).filter(|&v| at(t, v)[phase] == worker);
+                            prop_assert!(mine.eq(shares.own(place, worker).iter().copied()), "{}", way.name);
+                        }
+                    }
+                    let [structure, rows] = &places;
+                    let mut pairs = vec![(structure, rows)];
+                    if let Some(before) = &before {
+                        pairs.extend([(&before[0], structure), (&before[1], rows)]);
+                    }
+                    for (from, to) in pairs {
+                        let routes: Vec<_> = (0..workers).filter_map(|rank| shares.route(from, to, rank)).collect();
+                        let same = (0..vertices as u32).all(|v| from.owners().of(v) == to.owners().of(v));
+                        // Who moves nothing still has to know that others do.
+                        prop_assert!(routes.len() == workers || routes.is_empty() && same, "{}", way.name);
+                        for (one, other) in routes.iter().flat_map(|one| routes.iter().map(move |other| (one, other))) {
+                            prop_assert_eq!(one.sends[other.rank].len(), other.receives[one.rank].len());
+                        }
+                    }
+                    before = Some(places);
+                }
+            }
+        }
+    }
+}

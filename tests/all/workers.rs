@@ -1,0 +1,181 @@
+//! Several workers as a user meets them: `kymo train --workers`, `kymo plan`, what is refused, and runs that are ended.
+
+use crate::fixture::Bench;
+use crate::train_killed::survives_kills;
+use kymo_plan::{partition, strategy};
+use serde_json::Value;
+
+/// The names of the strategies.
+fn names() -> Vec<&'static str> {
+    strategy::ALL.iter().map(|strategy| strategy.name).collect()
+}
+
+/// The numbers of a log that must not depend on who computed them.
+fn close(found: &Value, expected: &Value, what: &str) {
+    let (found, expected) = (found.as_f64().unwrap(), expected.as_f64().unwrap());
+    assert!((found - expected).abs() <= 1e-3 * expected.abs().max(1e-3), "{what}: {found} and {expected}");
+}
+
+#[test]
+fn every_strategy_trains_a_store_as_one_worker_does() {
+    let bench = Bench::new();
+    bench.make_small();
+    let how = "--model t-gcn --epochs 2 --set train.optimiser=sgd --set parallel.windows=2";
+    bench.done(&format!("train small {how} -o alone"));
+    let alone = bench.log("alone");
+    for name in names() {
+        let printed = bench.json(&format!("train small {how} --workers 2 --strategy {name} -o {name}"));
+        let log = bench.log(name);
+        assert_eq!(log.len(), alone.len(), "{name}");
+        for (found, expected) in log.iter().zip(&alone) {
+            close(&found["loss"], &expected["loss"], name);
+            close(&found["validation"]["mse"], &expected["validation"]["mse"], name);
+        }
+        let workers = &printed["workers"];
+        assert_eq!(workers["strategy"], name);
+        let sent =
+            workers["workers"].as_array().unwrap().iter().flat_map(|deeds| deeds["sent"].as_array().unwrap());
+        let sent: u64 = sent.map(|bytes| bytes.as_u64().unwrap()).sum();
+        assert_eq!(sent, 2 * workers["planned"].as_u64().unwrap(), "{name}");
+        let files = bench.files(name);
+        for file in ["trace/worker-0.jsonl", "trace/worker-1.jsonl", "trace.json"] {
+            assert!(files.contains_key(file), "{name}: no {file}");
+        }
+        let _: Value = serde_json::from_slice(&files["trace.json"]).unwrap();
+        // Whoever looks on needs no company, and sees what the run came to.
+        let seen = bench.json(&format!("evaluate {name}"));
+        close(&seen["metrics"]["mse"], &printed["test"]["metrics"]["mse"], name);
+    }
+}
+
+#[test]
+fn built_in_data_is_shared_too_and_everything_is_said() {
+    let bench = Bench::new();
+    let answer = bench.done("train --workers 2 --strategy pts --epochs 1 -o run");
+    for part in
+        ["pts over 2 workers: ", "imbalance ", "pts over 2 workers; training sent ", "memory of each worker "]
+    {
+        assert!(answer.out.contains(part), "'{part}' is not in {}", answer.out);
+    }
+    // A run that is over says its result again, without training.
+    let again = bench.json("train -o run --resume");
+    assert_eq!(again["epochs"], 1);
+    bench.done("train -o run --resume --workers 2 --epochs 2");
+    assert_eq!(bench.log("run").len(), 2);
+    for (options, key) in [("--workers 3", "parallel.workers"), ("--strategy pss", "parallel.strategy")] {
+        let error = bench.refused(&format!("train -o run --resume {options}"));
+        assert!(error.starts_with(&format!("{key}: the run in run was begun with another value")), "{error}");
+    }
+}
+
+#[test]
+fn plans_are_shown_compared_and_printed_as_json() {
+    let bench = Bench::new();
+    bench.make_small();
+    let one = bench.done("plan small --workers 3 --strategy pts --model t-gcn").out;
+    assert!(one.starts_with("pts over 3 workers: "), "{one}");
+    assert_eq!(one.lines().count(), 2 + 3 + 1, "{one}");
+    assert_eq!(bench.done("plan small --workers 3 --set parallel.strategy=pts --model t-gcn").out, one);
+    let all = bench.done("plan small --workers 3 --strategy all").out;
+    assert_eq!(bench.done("plan small --workers 3").out, all);
+    let first = |table: &str| -> Vec<String> {
+        let rows = table.lines().skip(1).filter_map(|line| line.split_whitespace().next());
+        rows.map(str::to_owned).collect()
+    };
+    let mut expected = names();
+    expected.push("3");
+    assert_eq!(first(&all), expected, "{all}");
+    let some = bench.done("plan small --workers 2 --strategy pss,pts,pss-ts").out;
+    assert_eq!(first(&some), ["pss", "pts", "pss-ts", "2"], "{some}");
+
+    let plans = bench.json("plan small --workers 3");
+    let plans = plans.as_array().unwrap();
+    assert!(plans.iter().map(|plan| plan["strategy"].as_str().unwrap()).eq(names()));
+    for plan in plans {
+        let workers = plan["workers"].as_array().unwrap();
+        let sum = |key: &str| workers.iter().map(|share| share[key].as_u64().unwrap()).sum::<u64>();
+        // Windows of 4 steps, 60 vertices each.
+        assert_eq!(sum("cells"), 4 * 60 * plan["windows"].as_u64().unwrap(), "{plan}");
+        assert!(workers.len() == 3 && sum("memory") > 0 && sum("edges") > 0, "{plan}");
+    }
+    assert_eq!(bench.json("plan small --workers 2 --strategy pts").as_array().unwrap().len(), 1);
+    assert_eq!(bench.names(), ["small"], "a plan leaves nothing behind");
+    // Strategies that a mode rules out are missing among all, and are refused where they are named.
+    let truncated = bench.done("plan small --workers 2 --mode truncated --model t-gcn").out;
+    assert_eq!(first(&truncated)[0], "esdg", "{truncated}");
+}
+
+#[test]
+fn strategies_and_partitioners_are_listed() {
+    let bench = Bench::new();
+    let text = bench.done("list strategies").out;
+    assert_eq!(text.lines().count(), strategy::ALL.len());
+    for (line, strategy) in text.lines().zip(strategy::ALL) {
+        assert!(line.starts_with(strategy.name) && line.ends_with(strategy.about), "{line}");
+    }
+    let listed = bench.json("list partitioners");
+    let found = listed.as_array().unwrap().iter().map(|entry| entry["name"].as_str().unwrap());
+    assert!(found.eq(partition::ALL.iter().map(|partitioner| partitioner.name())));
+    let help = bench.done("plan --help").out;
+    assert!(names().iter().all(|name| help.contains(name)), "{help}");
+}
+
+#[test]
+fn what_cannot_be_shared_is_refused() {
+    let bench = Bench::new();
+    bench.make_small();
+    let known = names().join(", ");
+    let unknown = format!("there is no strategy 'by-luck'; known are {known}");
+    for (args, expected) in [
+        ("train small --workers 0 -o run", "parallel.workers: found 0, expected at least 1"),
+        ("plan small --workers 0", "parallel.workers: found 0, expected at least 1"),
+        ("train small --workers 65536 -o run", "parallel.workers: found 65536, expected at most 65535"),
+        ("plan small --workers 65536 --strategy psg", "parallel.workers: found 65536, expected at most"),
+        ("train small --workers many -o run", "--workers: "),
+        ("train small --workers=-1 -o run", "--workers: "),
+        ("train small --strategy by-luck -o run", unknown.as_str()),
+        ("train small --workers 2 --strategy by-luck -o run", unknown.as_str()),
+        ("train small --workers 2 --strategy all -o run", "there is no strategy 'all'"),
+        ("plan small --workers 2 --strategy by-luck", unknown.as_str()),
+        ("plan small --workers 2 --strategy pts,by-luck", unknown.as_str()),
+        ("plan small --workers 2 --strategy pts,", "there is no strategy ''"),
+        (
+            "train small --workers 2 --mode truncated --model t-gcn -o run",
+            "parallel.strategy: psg deals out windows",
+        ),
+        (
+            "plan small --workers 2 --mode truncated --model t-gcn --strategy psg",
+            "parallel.strategy: psg deals out",
+        ),
+        ("plan --workers 2", "STORE: none was given; kymo generate or kymo ingest makes one"),
+        ("plan nowhere --workers 2", "nowhere"),
+        ("plan small --workers 2 --window 100", "train.window: "),
+        ("train small --workers 2 --strategy pts --memory 9KiB -o run", "run.memory: pts needs "),
+        ("train small --workers 2 --memory 9KiB -o run", "run.memory: psg needs "),
+        ("train --workers 2 --strategy pss --memory 9KiB -o run", "run.memory: pss needs "),
+    ] {
+        let error = bench.refused(args);
+        assert!(error.contains(expected), "kymo {args}: {error}");
+        let shortfall = " more than the 4.5 KiB it may use; give more memory";
+        assert_eq!(error.contains("run.memory"), error.contains(shortfall), "{error}");
+    }
+    // One worker has everything, whatever the strategy is called.
+    bench.done("train small --mode truncated --model t-gcn --epochs 1 --strategy psg -o run");
+}
+
+#[test]
+fn kills_do_not_confuse_workers() {
+    survives_kills("--task link-prediction --workers 2", 2..6);
+}
+
+#[test]
+fn kills_lose_no_state_that_is_spread_over_workers() {
+    let how = "--mode truncated --window 2 --model gcn-gru --workers 2 --strategy pss";
+    survives_kills(&format!("--task node-classification {how}"), 2..6);
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupted_run_with_workers_says_how_to_go_on() {
+    crate::train_killed::stops_at("-INT", "--workers 2 --strategy pts", "--json");
+}
