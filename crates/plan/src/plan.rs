@@ -17,7 +17,9 @@ pub struct Sent {
     pub shuffled: u64,
     /// Rows that all workers look at, and their gradients.
     pub collected: u64,
-    /// Numbers of vertices that go with them.
+    /// Rows of the other ends of pairs that a task asks about, and their gradients.
+    pub pairs: u64,
+    /// Numbers of vertices that go with collected rows.
     pub named: u64,
     /// Gradients of parameters.
     pub gradients: u64,
@@ -26,7 +28,7 @@ pub struct Sent {
 impl Sent {
     /// Rows of all kinds: what goes from one worker to another.
     pub fn rows(&self) -> u64 {
-        self.neighbours + self.states + self.shuffled + self.collected
+        self.neighbours + self.states + self.shuffled + self.collected + self.pairs
     }
 
     /// Everything.
@@ -141,7 +143,7 @@ impl fmt::Display for Plan {
                 share.cells,
                 share.edges,
                 readable(share.memory),
-                readable(sent.neighbours + sent.collected + sent.named),
+                readable(sent.neighbours + sent.collected + sent.pairs + sent.named),
                 readable(sent.states),
                 readable(sent.shuffled),
                 readable(sent.gradients),

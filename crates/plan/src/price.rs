@@ -3,10 +3,10 @@
 //! Bytes are exact: they follow from the same routes that rows will take. Memory counts what is held at once. Time is an
 //! estimate from rates of a machine; which strategy is faster than another depends on them less than how fast each is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use kymo_graph::{Step, Store};
+use kymo_graph::{Step, Store, Vertex};
 
 use crate::error::Result;
 use crate::plan::{Plan, Sent, Share};
@@ -50,7 +50,17 @@ pub struct Job<'a> {
     pub work: &'a Work,
     /// Workers.
     pub workers: usize,
+    /// Whether a window begins with what the one before left.
+    pub follows: bool,
+    /// The pairs that the task asks about in a window, by its number.
+    pub pairs: &'a AskPairs<'a>,
 }
+
+/// Pairs of vertices that a task asks about at a step: each is looked at where the first is.
+pub type Asked = (Step, Vec<(Vertex, Vertex)>);
+
+/// Tells the pairs of a window.
+pub type AskPairs<'a> = dyn Fn(usize) -> Result<Vec<Asked>> + 'a;
 
 /// The plan of a strategy: windows cut by `shares`, or dealt out whole where there are none.
 pub fn price(strategy: &str, job: &Job<'_>, shares: Option<&Shares>, rates: Rates) -> Result<Plan> {
@@ -58,13 +68,19 @@ pub fn price(strategy: &str, job: &Job<'_>, shares: Option<&Shares>, rates: Rate
         Pricing { job, shares, rates, workers: vec![Share::default(); job.workers], routes: BTreeMap::new() };
     let (mut seconds, mut edge_cut) = (0.0, 0);
     let facts = pricing.steps(&mut edge_cut)?;
-    for iteration in job.windows.chunks(job.at_once.max(1)) {
+    let at_once = job.at_once.max(1);
+    for (iteration, windows) in job.windows.chunks(at_once).enumerate() {
         let mut busy = vec![0.0; job.workers];
-        for (number, window) in iteration.iter().enumerate() {
+        for (place, window) in windows.iter().enumerate() {
+            let number = iteration * at_once + place;
             match shares {
-                Some(shares) => seconds += pricing.window(shares, &facts, window),
+                Some(shares) => {
+                    seconds += pricing.window(shares, &facts, window);
+                    pricing.pairs(shares, number)?;
+                    pricing.brought(shares, number);
+                }
                 None => {
-                    let worker = number % job.workers;
+                    let worker = place % job.workers;
                     busy[worker] += pricing.whole(&facts, window, worker);
                 }
             }
@@ -250,6 +266,42 @@ impl Pricing<'_> {
             share.sent.named += sent.named;
         }
         slowest + one_after_the_other + wire + self.rates.latency * f64::from(exchanges)
+    }
+
+    /// Rows of the other ends of pairs: each goes once to every worker that asks about it.
+    fn pairs(&mut self, shares: &Shares, number: usize) -> Result<()> {
+        let (window, bytes) = (&self.job.windows[number], 4 * self.job.work.paired as u64);
+        for (t, pairs) in (self.job.pairs)(number)? {
+            let place = shares.rows(window, t);
+            let owners = place.owners();
+            let elsewhere = |&(first, second): &(Vertex, Vertex)| {
+                let (at, from) = (owners.of(first), owners.of(second));
+                (at != from).then_some((at, from, second))
+            };
+            let moved: BTreeSet<(usize, usize, Vertex)> = pairs.iter().filter_map(elsewhere).collect();
+            for (at, from, _) in moved {
+                // There and, as a gradient, back.
+                self.workers[from].sent.pairs += bytes;
+                self.workers[at].sent.pairs += bytes;
+            }
+        }
+        Ok(())
+    }
+
+    /// What the window before left behind, which no gradient goes back through.
+    fn brought(&mut self, shares: &Shares, number: usize) {
+        let Some(before) = number.checked_sub(1).filter(|_| self.job.follows) else { return };
+        let (before, window) = (&self.job.windows[before], &self.job.windows[number]);
+        for movement in &self.job.work.brought {
+            let place = |window: &Range<Step>, t: Step| match movement.moves {
+                Moves::Carried => shares.structure(window, t),
+                _ => shares.rows(window, t),
+            };
+            let (from, to) = (place(before, before.end.saturating_sub(1)), place(window, window.start));
+            for (worker, rows) in self.route(shares, &from, &to).into_iter().flatten().enumerate() {
+                self.workers[worker].sent.states += 4 * movement.columns as u64 * rows[0];
+            }
+        }
     }
 
     /// The sum of gradients after an iteration: each worker sums a slice and sends it to all others.

@@ -34,6 +34,10 @@ pub struct Movement {
 pub struct Work {
     /// The movements at each step of a window.
     pub steps: Vec<Vec<Movement>>,
+    /// Movements of what the window before left behind, where windows follow each other.
+    pub brought: Vec<Movement>,
+    /// Numbers in a row of the other end of a pair that the task asks about.
+    pub paired: usize,
     /// Numbers that workers add up after every iteration.
     pub reduced: usize,
     /// Numbers in a row of features.

@@ -172,9 +172,10 @@ proptest! {
         let store = write(&folder.path().join("store"), vertices, &steps);
         let windows = windows(steps.len(), length, pieces);
         let work = Work {
-            steps: movements, reduced, features: 3, aggregated: 4, products: 5, kept: 6, replicated: 700,
+            steps: movements, reduced, features: 3, aggregated: 4, products: 5, kept: 6, replicated: 700, ..Work::default()
         };
-        let job = Job { store: &store, windows: &windows, at_once, work: &work, workers };
+        let none = |_| Ok(Vec::new());
+        let job = Job { store: &store, windows: &windows, at_once, work: &work, workers, follows: false, pairs: &none };
         let habits = Habits { both, hands_over };
         let whole = price("psg", &job, None, Rates::default()).unwrap();
         for way in strategy::ALL {

@@ -185,8 +185,7 @@ impl Learner {
         salt: u64,
         gradient: &mut Gradient,
     ) -> Result<()> {
-        let at: Vec<(usize, Step)> = window.clone().enumerate().collect();
-        let at = if self.settings().loss_at_all() { &at[..] } else { &at[at.len() - 1..] };
+        let at = self.shared.losses_at(window);
         let hand_over = self.settings().train.mode == Mode::Truncated;
         let carried = self.carried.take();
         let look = Look { before: carried.as_ref(), hand_over };
@@ -196,7 +195,7 @@ impl Learner {
         let computing = recorder.open(Kind::Compute, "window");
         let (done, after) = self.pass(window, loaded, look, true, |goal, mut pass| {
             pass.dropout = dropout;
-            let Some(loss) = goal.loss(&mut pass, at, salt)? else {
+            let Some(loss) = goal.loss(&mut pass, &at, salt)? else {
                 // The state goes on, whether there is something to learn or not.
                 goal.outputs(&mut pass)?;
                 return Ok(None);

@@ -55,14 +55,24 @@ impl Sharing {
         Ok(Sharing::Cells(Shares::new(cut, habits, workers, shared.store.vertices())))
     }
 
-    /// What workers will do in an epoch.
+    /// What workers will do in the first epoch.
     pub fn plan(&self, shared: &Shared, strategy: &str, workers: usize) -> Result<Plan> {
-        let (windows, work) = (shared.windows(), probe::work(shared)?);
+        let (windows, work) = (shared.order(0), probe::work(shared)?);
         let mut settings = shared.settings.clone();
         settings.parallel =
             crate::settings::Parallel { workers, strategy: strategy.into(), ..settings.parallel };
         let at_once = settings.windows_at_once();
-        let job = Job { store: &shared.store, windows: &windows, at_once, work: &work, workers };
+        let follows = settings.train.mode == Mode::Truncated;
+        // Those of the first epoch; later ones are drawn anew, and are about as many.
+        let pairs = |number: usize| {
+            let at = shared.losses_at(&windows[number]);
+            shared.goal.pairs(&at, number as u64).map_err(|error| match error {
+                Error::Graph(error) => error.into(),
+                other => kymo_plan::Error::settings("pairs", other.to_string()),
+            })
+        };
+        let store = &shared.store;
+        let job = Job { store, windows: &windows, at_once, work: &work, workers, follows, pairs: &pairs };
         let shares = match self {
             Sharing::Groups => None,
             Sharing::Cells(shares) => Some(shares),

@@ -6,7 +6,7 @@
 
 use std::sync::Mutex;
 
-use kymo_model::{Around, Beyond, Exchanged, Frame, Graph, Matrix, Params};
+use kymo_model::{Around, Beyond, Exchanged, Extent, Frame, Graph, Matrix, Params};
 use kymo_plan::{Movement, Moves, Work};
 use kymo_tensor::{Arena, Result, Shape, Tape, Var};
 
@@ -88,11 +88,22 @@ pub fn work(shared: &Shared) -> Result<Work> {
         .iter()
         .map(|notes| notes.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone())
         .collect();
+    let memory = shared.memory.clone().unwrap_or_default();
+    let carried = memory.exchange.iter().filter_map(|extent| match extent {
+        Extent::Vertices(columns) => Some((Moves::Carried, *columns)),
+        Extent::Matrix(_) => None,
+    });
+    let handed = memory.rows.iter().map(|&columns| (Moves::Handed, columns));
     let neighbours = |movement: &&Movement| movement.moves == Moves::Neighbours;
     let layers = steps.last().map_or(0, |step| step.iter().filter(neighbours).map(|m| m.columns).sum());
     let slots = shared.slots();
     let numbers: usize = slots.iter().map(|slot| slot.shape.len()).sum();
     Ok(Work {
+        brought: carried
+            .chain(handed)
+            .map(|(moves, columns)| Movement { moves, columns, back: false })
+            .collect(),
+        paired: shared.model.width(),
         reduced: Gradient::numbers(numbers),
         features: shared.inputs.constant_width(),
         aggregated: width + layers,

@@ -8,9 +8,13 @@ use kymo_model::{Memory, Model, Slot, zoo};
 
 use crate::error::{Error, Result};
 use crate::inputs::Inputs;
+use crate::random::{Random, shuffle};
 use crate::settings::{Mode, Settings};
 use crate::split::Part;
 use crate::task::{self, Goal};
+
+/// The stream of random numbers that shuffles windows.
+const WINDOWS: u64 = 0x3194;
 
 /// Everything that does not change while a model is trained.
 pub struct Shared {
@@ -60,6 +64,25 @@ impl Shared {
     /// The windows of an epoch.
     pub fn windows(&self) -> Vec<Range<Step>> {
         self.goal.split().windows(&self.settings)
+    }
+
+    /// The windows of an epoch in the order in which they are trained on.
+    pub fn order(&self, epoch: usize) -> Vec<Range<Step>> {
+        let mut order = self.windows();
+        // A state that is handed over follows time.
+        if self.settings.train.mode == Mode::Windows {
+            shuffle(&mut order, Random::new(self.settings.train.seed).stream(WINDOWS).stream(epoch as u64));
+        }
+        order
+    }
+
+    /// The places of a window at which its loss is taken, and their steps.
+    pub fn losses_at(&self, window: &Range<Step>) -> Vec<(usize, Step)> {
+        let mut at: Vec<(usize, Step)> = window.clone().enumerate().collect();
+        if !self.settings.loss_at_all() {
+            at.drain(..at.len().saturating_sub(1));
+        }
+        at
     }
 
     /// Whether samples are looked at by going through all steps from the first, instead of through a window each.

@@ -1,9 +1,7 @@
 //! The loop: windows, epochs, validation, checkpoints.
 
-use std::ops::Range;
 use std::time::Instant;
 
-use kymo_graph::Step;
 use kymo_trace::Kind;
 use serde::Serialize;
 
@@ -13,15 +11,11 @@ use crate::evaluate::{Evaluation, Metrics, evaluate, measure};
 use crate::folder::{Folder, checkpoint, now};
 use crate::frames::process_memory;
 use crate::learner::{Learner, Training};
-use crate::random::{Random, shuffle};
 use crate::saved::{Best, Position, save};
 use crate::settings::Mode;
 use crate::split::Part;
 use crate::task;
 use crate::teamwork::Teamwork;
-
-/// The stream of random numbers that shuffles windows.
-const WINDOWS: u64 = 0x3194;
 
 /// Whoever looks on while a model is trained.
 pub trait Watch: Send {
@@ -117,14 +111,13 @@ pub fn train(
     folder: &mut Option<Folder>,
     watch: &mut dyn Watch,
 ) -> Result<Ending> {
-    let windows = learner.shared.windows();
     let settings = learner.settings().clone();
     let deciding = task::metrics_of(&settings)?[0];
     let (epochs, patience) = (settings.train.epochs, settings.train.patience);
     let at_once = settings.windows_at_once();
     let mut stop = false;
     while position.epoch < epochs && !position.finished {
-        let order = order(&windows, learner, position.epoch);
+        let order = learner.shared.order(position.epoch);
         let mut pace = Pace::begin();
         while position.window < order.len() {
             if stop || learner.team.size() == 1 && watch.stop() {
@@ -207,17 +200,6 @@ fn check_finite(validation: &Metrics, epoch: usize) -> Result<()> {
 /// Whether a validation beats the best so far.
 fn is_better(value: f64, best: Option<f64>, higher: bool) -> bool {
     best.is_none_or(|best| if higher { value > best } else { value < best })
-}
-
-/// The windows of an epoch in the order in which they are trained on.
-fn order(windows: &[Range<Step>], learner: &Learner, epoch: usize) -> Vec<Range<Step>> {
-    let mut order = windows.to_vec();
-    // A state that is handed over follows time.
-    let settings = learner.settings();
-    if settings.train.mode == Mode::Windows {
-        shuffle(&mut order, Random::new(settings.train.seed).stream(WINDOWS).stream(epoch as u64));
-    }
-    order
 }
 
 struct Pace {

@@ -9,6 +9,7 @@ use std::time::Instant;
 use kymo_graph::{Edge, Step, Store, Vertex};
 use kymo_model::Slot;
 use kymo_model::metric::{Evidence, Needs};
+use kymo_plan::price::Asked;
 use kymo_tensor::{Shape, Tape, Var};
 use rayon::prelude::*;
 
@@ -122,7 +123,7 @@ impl Links {
     }
 
     /// The pairs of one step that are trained on, links first, and how many links there are.
-    fn pairs(&self, sample: Step, salt: u64) -> Result<(Pairs, usize)> {
+    fn drawn(&self, sample: Step, salt: u64) -> Result<(Pairs, usize)> {
         let edges = self.store.snapshot(sample + 1)?.edges;
         let sampler = self.sampler(Random::new(self.seed).stream(PAIRS).word(salt));
         let links = sampler.choose(&edges, self.link.positives, Purpose::Train, sample);
@@ -223,7 +224,7 @@ impl Goal for Links {
         let mut steps = Vec::with_capacity(at.len());
         let mut count = 0;
         for &(place, sample) in at {
-            let (pairs, links) = self.pairs(sample, salt)?;
+            let (pairs, links) = self.drawn(sample, salt)?;
             count += pairs.sources.len();
             steps.push((place, pairs, links));
         }
@@ -261,6 +262,14 @@ impl Goal for Links {
             losses.push(tape.binary_cross_entropy(scores, truth, None, 1.0 / count as f32)?);
         }
         Ok(Some(tape.add_all(&losses)?))
+    }
+
+    fn pairs(&self, at: &[(usize, Step)], salt: u64) -> Result<Vec<Asked>> {
+        let of = |&(_, sample): &(usize, Step)| {
+            let (pairs, _) = self.drawn(sample, salt)?;
+            Ok((sample, pairs.sources.into_iter().zip(pairs.targets).collect()))
+        };
+        at.iter().map(of).collect()
     }
 
     fn outputs(&self, pass: &mut Pass<'_, '_>) -> Result<Vec<f32>> {

@@ -11,6 +11,7 @@ use std::time::Duration;
 use kymo_graph::{Step, Store};
 use kymo_model::metric::{self, Evidence, Metric, Needs, Tally};
 use kymo_model::{Params, Slot};
+use kymo_plan::price::Asked;
 use kymo_tensor::Var;
 
 use crate::error::{Error, Result};
@@ -62,6 +63,11 @@ pub trait Goal: Send + Sync {
     /// Puts the loss of a window on the tape: the mean over all that is labelled at the samples `at`, each with its place in
     /// the window. `None` where nothing is. `salt` makes random choices differ from window to window.
     fn loss(&self, pass: &mut Pass<'_, '_>, at: &[(usize, Step)], salt: u64) -> Result<Option<Var>>;
+
+    /// The pairs of vertices that [`Goal::loss`] asks about at each of the samples, for the same `salt`; most tasks ask about none.
+    fn pairs(&self, _at: &[(usize, Step)], _salt: u64) -> Result<Vec<Asked>> {
+        Ok(Vec::new())
+    }
 
     /// What the model says at the last step of a window, in plain numbers that [`Goal::judge`] understands.
     fn outputs(&self, pass: &mut Pass<'_, '_>) -> Result<Vec<f32>>;
