@@ -11,6 +11,7 @@ pub mod partition;
 pub mod plan;
 pub mod price;
 pub mod route;
+pub mod schedule;
 pub mod shares;
 pub mod strategy;
 pub mod work;
