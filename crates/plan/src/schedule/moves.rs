@@ -89,7 +89,7 @@ impl<'a> State<'a> {
 
     /// A temperature at which a move that costs a few per cent of an iteration is still taken now and then.
     pub(super) fn temperature(&self) -> f64 {
-        let part = if self.instance.groups() <= 60 { 0.1 } else { 0.02 };
+        let part = if self.instance.groups() <= 60 { 0.1 } else { 0.05 };
         part * self.total / self.slowest.len() as f64 / (self.instance.workers as f64).sqrt()
     }
 
