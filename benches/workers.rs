@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Instant;
 
 use kymo::graph::{Progress, Store, generate};
-use kymo::run::learner::Training;
 use kymo::run::parallel::Sharing;
 use kymo::run::shared::Shared;
 use kymo::run::team::Team;
+use kymo::run::turns::Turn;
 use kymo::run::{Learner, Settings};
 
 const ROUNDS: usize = 7;
@@ -22,7 +22,7 @@ struct Crew {
     name: String,
     shared: Arc<Shared>,
     teams: Vec<Arc<Team>>,
-    orders: Vec<mpsc::Sender<Vec<Training>>>,
+    orders: Vec<mpsc::Sender<Vec<Turn>>>,
     done: mpsc::Receiver<f64>,
     /// Seconds of making the layout and of the first iteration, in which routes are set up.
     setup: [f64; 2],
@@ -50,7 +50,7 @@ impl Crew {
         let (finished, done) = mpsc::channel();
         let (mut orders, teams) = (Vec::new(), Team::in_process(workers));
         for team in &teams {
-            let (order, asked) = mpsc::channel::<Vec<Training>>();
+            let (order, asked) = mpsc::channel::<Vec<Turn>>();
             orders.push(order);
             let (shared, sharing, team, finished) =
                 (shared.clone(), sharing.clone(), team.clone(), finished.clone());
@@ -68,7 +68,7 @@ impl Crew {
     }
 
     /// Seconds until all workers have done these windows.
-    fn train(&self, windows: &[Training]) -> f64 {
+    fn train(&self, windows: &[Turn]) -> f64 {
         let begun = Instant::now();
         self.orders.iter().for_each(|order| order.send(windows.to_vec()).unwrap());
         for _ in &self.orders {
@@ -100,12 +100,14 @@ fn main() {
     ];
     let windows = crews[0].shared.windows();
     // The last windows, which are the largest; two of them, so that groups have one for each worker.
-    let training: Vec<Training> = windows[windows.len() - 2..].iter().cloned().zip(0..).collect();
-    let edges: usize = training
+    let training: Vec<Turn> = windows[windows.len() - 2..]
         .iter()
-        .flat_map(|(window, _)| window.clone())
-        .map(|t| store.snapshot(t).unwrap().len())
-        .sum();
+        .cloned()
+        .zip(0..)
+        .map(|(window, salt)| Turn { window, salt, worker: salt as usize })
+        .collect();
+    let edges: usize =
+        training.iter().flat_map(|turn| turn.window.clone()).map(|t| store.snapshot(t).unwrap().len()).sum();
     println!(
         "{} vertices, {} steps, {edges} edges in two windows; t-gcn of two layers, 64 hidden columns, one thread a worker",
         store.vertices(),

@@ -22,6 +22,10 @@ use super::{cannot_print, print_json};
 pub struct Plan {
     #[command(flatten)]
     choices: Choices,
+    /// Share of a snapshot's cost that a window saves where the window before it on the same worker had the snapshot, too: what
+    /// schedulers that know reuse count with
+    #[arg(long, value_name = "RATIO")]
+    reuse: Option<f64>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -59,7 +63,7 @@ pub fn run(args: &Plan, out: &mut dyn Write) -> Result<()> {
             .collect(),
         names => names.split(',').map(str::trim).collect(),
     };
-    let plan = |name: &&str| Sharing::new(&shared, name, workers)?.plan(&shared, name, workers);
+    let plan = |name: &&str| Sharing::new(&shared, name, workers)?.plan(&shared, name, workers, args.reuse);
     let plans: Vec<Priced> = names.iter().map(plan).collect::<Result<_>>()?;
     if args.json {
         return Ok(print_json(out, &plans)?);

@@ -65,6 +65,8 @@ pub struct Plan {
     pub iterations: usize,
     /// Predicted seconds of an epoch.
     pub seconds: f64,
+    /// Seconds of an epoch that no schedule can beat, where windows are scheduled.
+    pub bound: Option<f64>,
     /// Edges between vertices of different workers, over all steps that are trained on.
     pub edge_cut: u64,
 }
@@ -174,6 +176,7 @@ mod tests {
             iterations: 1,
             seconds: 0.0,
             edge_cut: 0,
+            bound: None,
         };
         assert!(plan.check_memory(3 << 20).is_ok());
         let error = plan.check_memory(2 << 20).unwrap_err().to_string();

@@ -11,6 +11,7 @@ use kymo_graph::{Step, Store, Vertex};
 use crate::error::Result;
 use crate::plan::{Plan, Sent, Share};
 use crate::route::Route;
+use crate::schedule::Schedule;
 use crate::shares::{Place, Shares};
 use crate::work::{Moves, Work};
 
@@ -62,41 +63,85 @@ pub type Asked = (Step, Vec<(Vertex, Vertex)>);
 /// Tells the pairs of a window.
 pub type AskPairs<'a> = dyn Fn(usize) -> Result<Vec<Asked>> + 'a;
 
-/// The plan of a strategy: windows cut by `shares`, or dealt out whole where there are none.
-pub fn price(strategy: &str, job: &Job<'_>, shares: Option<&Shares>, rates: Rates) -> Result<Plan> {
+/// How windows are shared.
+#[derive(Clone, Copy)]
+pub enum Deal<'a> {
+    /// Whole windows, in turns.
+    InTurns,
+    /// Whole windows, as a schedule has it.
+    Scheduled(&'a Schedule),
+    /// Cut into cells.
+    Cells(&'a Shares),
+}
+
+/// Seconds that each window takes a worker by itself.
+pub fn window_seconds(job: &Job<'_>, rates: Rates) -> Result<Vec<f64>> {
+    let mut pricing =
+        Pricing { job, shares: None, rates, workers: vec![Share::default()], routes: BTreeMap::new() };
+    let facts = pricing.steps(&mut 0)?;
+    Ok(job.windows.iter().map(|window| pricing.whole(&facts, window, 0)).collect())
+}
+
+/// Seconds that close an iteration: the sum of gradients.
+pub fn closing_seconds(job: &Job<'_>, rates: Rates) -> f64 {
+    if job.workers < 2 { 0.0 } else { 8.0 * job.work.reduced as f64 / rates.wire + rates.latency }
+}
+
+/// The plan of a strategy.
+pub fn price(strategy: &str, job: &Job<'_>, deal: Deal<'_>, rates: Rates) -> Result<Plan> {
+    let shares = match deal {
+        Deal::Cells(shares) => Some(shares),
+        _ => None,
+    };
     let mut pricing =
         Pricing { job, shares, rates, workers: vec![Share::default(); job.workers], routes: BTreeMap::new() };
     let (mut seconds, mut edge_cut) = (0.0, 0);
     let facts = pricing.steps(&mut edge_cut)?;
-    let at_once = job.at_once.max(1);
-    for (iteration, windows) in job.windows.chunks(at_once).enumerate() {
+    let iterations = iterations(job, deal);
+    for iteration in &iterations {
         let mut busy = vec![0.0; job.workers];
-        for (place, window) in windows.iter().enumerate() {
-            let number = iteration * at_once + place;
+        for &(number, worker) in iteration {
+            let window = &job.windows[number];
             match shares {
                 Some(shares) => {
                     seconds += pricing.window(shares, &facts, window);
                     pricing.pairs(shares, number)?;
                     pricing.brought(shares, number);
                 }
-                None => {
-                    let worker = place % job.workers;
-                    busy[worker] += pricing.whole(&facts, window, worker);
-                }
+                None => busy[worker] += pricing.whole(&facts, window, worker),
             }
         }
-        let reduced = pricing.reduce();
-        seconds += busy.into_iter().fold(0.0, f64::max) + reduced;
+        pricing.reduce();
+        seconds += busy.into_iter().fold(0.0, f64::max) + closing_seconds(job, rates);
     }
     pricing.memory(&facts);
     Ok(Plan {
         strategy: strategy.into(),
         workers: pricing.workers,
         windows: job.windows.len(),
-        iterations: job.windows.len().div_ceil(job.at_once.max(1)),
+        iterations: iterations.len(),
         seconds,
+        bound: None,
         edge_cut,
     })
+}
+
+/// Of every iteration, the windows and who trains them.
+fn iterations(job: &Job<'_>, deal: Deal<'_>) -> Vec<Vec<(usize, usize)>> {
+    if let Deal::Scheduled(schedule) = deal {
+        let iteration = |workers: &Vec<Vec<usize>>| {
+            let of = |(worker, groups): (usize, &Vec<usize>)| {
+                groups.iter().map(move |&group| (group, worker)).collect::<Vec<_>>()
+            };
+            workers.iter().enumerate().flat_map(of).collect()
+        };
+        return schedule.iterations.iter().map(iteration).collect();
+    }
+    let numbers: Vec<usize> = (0..job.windows.len()).collect();
+    let in_turns = |windows: &[usize]| {
+        windows.iter().enumerate().map(|(place, &number)| (number, place % job.workers)).collect()
+    };
+    numbers.chunks(job.at_once.max(1)).map(in_turns).collect()
 }
 
 /// What a worker has of a step.
@@ -305,16 +350,15 @@ impl Pricing<'_> {
     }
 
     /// The sum of gradients after an iteration: each worker sums a slice and sends it to all others.
-    fn reduce(&mut self) -> f64 {
+    fn reduce(&mut self) {
         let (numbers, size) = (self.job.work.reduced as u64, self.job.workers as u64);
         if size < 2 {
-            return 0.0;
+            return;
         }
         for (rank, share) in (0..).zip(&mut self.workers) {
             let slice = numbers * (rank + 1) / size - numbers * rank / size;
             share.sent.gradients += 4 * (numbers - slice) + 4 * slice * (size - 1);
         }
-        8.0 * numbers as f64 / self.rates.wire + self.rates.latency
     }
 
     /// What is needed at once: the snapshots of a window, what is kept of it until the way back, and parameters. Snapshots of

@@ -5,8 +5,13 @@ use crate::error::{Error, Result};
 /// How the work of training is shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parallel {
-    /// Each worker trains whole groups of snapshots.
+    /// Each worker trains whole groups of snapshots, dealt out in turns.
     Groups,
+    /// Each worker trains whole groups of snapshots, dealt out by a scheduler that knows what they cost.
+    Scheduled(
+        /// The name of the scheduler.
+        &'static str,
+    ),
     /// All workers train the same window, cut by a partitioner.
     Cells {
         /// The name of the partitioner.
@@ -34,6 +39,12 @@ pub const ALL: &[Strategy] = &[
         about: "each worker trains whole groups of snapshots; only gradients are exchanged (DyGNeX)",
         parallel: Parallel::Groups,
     },
+    scheduled("dygnex", "groups dealt out by the best schedule found in time (DyGNeX, without reuse)"),
+    scheduled("dygnex-g", "groups dealt out by DyGNeX's greedy algorithm"),
+    scheduled("dygnex-l", "groups dealt out by DyGNeX's integer program (cargo feature ilp)"),
+    scheduled("real", "groups dealt out by the best schedule found in time, reuse among them counted (REAL)"),
+    scheduled("real-g", "groups dealt out by REAL's greedy algorithm"),
+    scheduled("real-l", "groups dealt out by REAL's integer program (cargo feature ilp)"),
     Strategy {
         name: "esdg",
         about: "the snapshots of each group are shared out; hidden states are passed on (ESDG)",
@@ -61,6 +72,10 @@ pub const ALL: &[Strategy] = &[
     cells("vertex-greedy", "METIS cuts the first snapshot; new vertices go to their neighbours", "greedy"),
 ];
 
+const fn scheduled(name: &'static str, about: &'static str) -> Strategy {
+    Strategy { name, about, parallel: Parallel::Scheduled(name) }
+}
+
 const fn cells(name: &'static str, about: &'static str, partitioner: &'static str) -> Strategy {
     Strategy { name, about, parallel: Parallel::Cells { partitioner, per_window: false } }
 }
@@ -83,6 +98,9 @@ mod tests {
         for strategy in ALL {
             assert_eq!(find(strategy.name).unwrap(), strategy);
             assert!(!strategy.about.is_empty() && !strategy.about.contains('\n'));
+            if let Parallel::Scheduled(scheduler) = strategy.parallel {
+                assert_eq!(crate::schedule::find(scheduler).unwrap().name(), scheduler);
+            }
             if let Parallel::Cells { partitioner, .. } = strategy.parallel {
                 assert_eq!(partition::find(partitioner).unwrap().name(), partitioner);
             }

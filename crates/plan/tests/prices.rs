@@ -9,7 +9,7 @@ use kymo_graph::store::{Plan as Wanted, Writer};
 use kymo_graph::{Edge, Ids, Snapshot, StepData, StepEdges, Store};
 use kymo_plan::cut::edge_cut;
 use kymo_plan::plan::Sent;
-use kymo_plan::price::{Job, Rates, price};
+use kymo_plan::price::{Deal, Job, Rates, price};
 use kymo_plan::strategy::{self, Parallel, Strategy as Way};
 use kymo_plan::{Ask, Cut, Habits, Movement, Moves, Partition, Place, Plan, Shares, Work, partition};
 use proptest::prelude::*;
@@ -30,7 +30,7 @@ fn write(path: &Path, vertices: usize, steps: &[Vec<(u32, u32)>]) -> Store {
 /// The cut of a strategy that has one.
 fn cut(way: &Way, store: &Store, workers: usize, seed: u64) -> Option<Cut> {
     match way.parallel {
-        Parallel::Groups => None,
+        Parallel::Groups | Parallel::Scheduled(_) => None,
         Parallel::Cells { per_window: true, .. } => Some(Cut::PerWindow),
         Parallel::Cells { partitioner, .. } => {
             let ask = Ask { store, steps: 0..store.steps(), workers, seed };
@@ -177,11 +177,11 @@ proptest! {
         let none = |_| Ok(Vec::new());
         let job = Job { store: &store, windows: &windows, at_once, work: &work, workers, follows: false, pairs: &none };
         let habits = Habits { both, hands_over };
-        let whole = price("psg", &job, None, Rates::default()).unwrap();
+        let whole = price("psg", &job, Deal::InTurns, Rates::default()).unwrap();
         for way in strategy::ALL {
             let cut = cut(way, &store, workers, seed);
             let shares = cut.clone().map(|cut| Shares::new(cut, habits, workers, vertices));
-            let plan = price(way.name, &job, shares.as_ref(), Rates::default()).unwrap();
+            let plan = price(way.name, &job, shares.as_ref().map_or(Deal::InTurns, Deal::Cells), Rates::default()).unwrap();
             let sent: Vec<Sent> = plan.workers.iter().map(|share| share.sent).collect();
             prop_assert_eq!(sent, plain(&job, cut.as_ref(), habits), "{}", way.name);
 

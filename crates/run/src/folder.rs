@@ -94,8 +94,13 @@ impl Folder {
 
     /// Writes what the run came to.
     pub fn summarise(&self, summary: &impl Serialize) -> Result<()> {
-        let path = self.path.join("summary.json");
-        let text = serde_json::to_string_pretty(summary)
+        self.write_json("summary.json", summary)
+    }
+
+    /// Writes something as JSON, in the place of what is there.
+    pub fn write_json(&self, name: &str, content: &impl Serialize) -> Result<()> {
+        let path = self.path.join(name);
+        let text = serde_json::to_string_pretty(content)
             .map_err(|error| Error::file(&path, format!("cannot be written as JSON: {error}")))?;
         write_whole(&path, |file| writeln!(file, "{text}"))
     }

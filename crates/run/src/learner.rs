@@ -7,7 +7,8 @@ use kymo_comm::Traffic;
 use kymo_graph::{Step, Store};
 use kymo_model::{Around, Exchanged, Extent, Frame, Params};
 use kymo_plan::Shares;
-use kymo_tensor::optim::{Adam, AdamSettings, Decay, Optimiser, Schedule, Sgd, SgdSettings, clip_norm};
+use kymo_plan::schedule::Schedule;
+use kymo_tensor::optim::{self, Adam, AdamSettings, Decay, Optimiser, Sgd, SgdSettings, clip_norm};
 use kymo_tensor::{Arena, Buffer, Tape};
 use kymo_trace::Kind;
 
@@ -25,6 +26,7 @@ use crate::shared::Shared;
 use crate::split::Split;
 use crate::task::Goal;
 use crate::team::Team;
+use crate::turns::Turn;
 
 /// The stream of random numbers that drops.
 const DROPOUT: u64 = 0xD40F;
@@ -45,9 +47,13 @@ pub struct Learner {
     pub team: Arc<Team>,
     /// What went over the wire while training.
     pub trained: Traffic,
+    /// Who trains which windows, once a scheduler has said so.
+    pub scheduled: Option<Schedule>,
+    /// Where each window that was trained on begins, and the seconds it took; whoever reads it takes it out.
+    pub measured: Vec<(Step, f64)>,
     pub(crate) cells: Option<Arc<Cells>>,
     frames: Frames,
-    schedule: Schedule,
+    rates: optim::Schedule,
     gradient: Gradient,
     arena: Arena,
 }
@@ -60,9 +66,6 @@ struct Look<'c> {
     /// Whether what this one leaves behind is wanted.
     hand_over: bool,
 }
-
-/// A window that is trained on, and what its random choices follow from.
-pub type Training = (Range<Step>, u64);
 
 impl Learner {
     /// A worker without others, before its first step; fails where settings and data do not go together.
@@ -81,13 +84,15 @@ impl Learner {
         Ok(Learner {
             params: Params::new(shared.slots(), settings.train.seed)?,
             optimiser: optimiser(settings),
-            schedule: schedule(settings, iterations as u64),
+            rates: rates(settings, iterations as u64),
             frames,
             carried: None,
             clock: Clock::default(),
             gradient: Gradient::default(),
             arena: Arena::new(),
             trained: Traffic::default(),
+            scheduled: None,
+            measured: Vec::new(),
             team,
             cells,
             shared,
@@ -121,7 +126,7 @@ impl Learner {
 
     /// The rate of the next step.
     pub fn rate(&self) -> f32 {
-        self.schedule.rate(self.optimiser.state().steps)
+        self.rates.rate(self.optimiser.state().steps)
     }
 
     /// Bytes of the buffers that steps take turns in.
@@ -143,34 +148,36 @@ impl Learner {
 
     /// Trains on one window: forward, backward, one step of the optimiser. The loss, or `None` where nothing is labelled.
     pub fn step(&mut self, window: Range<Step>, salt: u64) -> Result<Option<f32>> {
-        let done = self.iterate(&[(window, salt)], false)?;
+        let done = self.iterate(&[Turn { window, salt, worker: 0 }], false)?;
         Ok((done.losses > 0).then_some(done.loss as f32))
     }
 
     /// One iteration: all workers together train on these windows, and all take the same step of the optimiser.
     ///
-    /// With cells they do each window together. Without, they deal the windows out in turns.
-    pub fn iterate(&mut self, windows: &[Training], stop: bool) -> Result<Iteration> {
+    /// With cells they do each window together. Without, each does those that are its own.
+    pub fn iterate(&mut self, turns: &[Turn], stop: bool) -> Result<Iteration> {
         let before = self.team.traffic();
         let mut gradient = std::mem::take(&mut self.gradient);
         gradient.begin(self.params.values.iter().map(Vec::len));
         let mut edges = 0;
-        for (number, (window, salt)) in windows.iter().enumerate() {
-            if self.cells.is_none() && number % self.team.size() != self.team.rank() {
+        for Turn { window, salt, worker } in turns {
+            if self.cells.is_none() && worker % self.team.size() != self.team.rank() {
                 continue;
             }
+            let all = std::time::Instant::now();
             let loaded = self.load(window.clone())?;
             edges += loaded.iter().map(|loaded| loaded.graph.edges()).sum::<usize>();
             let begun = std::time::Instant::now();
             self.add_gradient(window, &loaded, *salt, &mut gradient)?;
             self.clock.add(Work::Train, begun.elapsed());
+            self.measured.push((window.start, all.elapsed().as_secs_f64()));
         }
         let begun = std::time::Instant::now();
         gradient.add_facts(edges, stop);
         let done = gradient.mean(&self.team)?;
         self.trained = self.trained.and(self.team.traffic().since(before));
         if done.losses > 0 {
-            self.follow(done.loss, &mut gradient, windows)?;
+            self.follow(done.loss, &mut gradient, turns)?;
         }
         self.gradient = gradient;
         self.clock.add(Work::Train, begun.elapsed());
@@ -217,14 +224,14 @@ impl Learner {
     }
 
     /// Changes the parameters by their gradients.
-    fn follow(&mut self, loss: f64, gradient: &mut Gradient, windows: &[Training]) -> Result<()> {
+    fn follow(&mut self, loss: f64, gradient: &mut Gradient, turns: &[Turn]) -> Result<()> {
         let clip = self.settings().train.clip;
         let largest = if clip > 0.0 { clip as f32 } else { f32::MAX };
         let mut slices = gradient.slices();
         let norm = if loss.is_finite() { clip_norm(&mut slices, largest)? } else { f32::NAN };
         if !norm.is_finite() {
-            let windows: Vec<String> =
-                windows.iter().map(|(window, _)| format!("{} to {}", window.start, window.end - 1)).collect();
+            let steps = |turn: &Turn| format!("{} to {}", turn.window.start, turn.window.end - 1);
+            let windows: Vec<String> = turns.iter().map(steps).collect();
             let problem = format!(
                 "the loss became {loss} (its gradient {norm}) in the window of steps {}; nothing of it was kept. Lower \
                  train.learning_rate, set train.clip, or look for extreme values in the data",
@@ -233,7 +240,7 @@ impl Learner {
             return Err(Error::Diverged(problem));
         }
         let slices: Vec<&[f32]> = slices.into_iter().map(|slice| &*slice).collect();
-        let rate = self.schedule.rate(self.optimiser.state().steps);
+        let rate = self.rate() * self.settings().rate_factor(turns.len());
         Ok(self.optimiser.step(&mut self.params.values, &slices, rate)?)
     }
 
@@ -363,7 +370,8 @@ fn optimiser(settings: &Settings) -> Box<dyn Optimiser> {
     }
 }
 
-fn schedule(settings: &Settings, steps_per_epoch: u64) -> Schedule {
+fn rates(settings: &Settings, steps_per_epoch: u64) -> optim::Schedule {
+    use optim::Schedule;
     let (rate, epochs) = (settings.train.learning_rate as f32, settings.train.epochs as u64);
     match settings.train.schedule.as_str() {
         "step" => {

@@ -19,8 +19,10 @@ pub mod outputs;
 pub mod parallel;
 pub mod pass;
 pub mod probe;
+pub mod profile;
 pub mod random;
 pub mod saved;
+pub mod scheduling;
 pub mod session;
 pub mod settings;
 pub mod shared;
@@ -29,6 +31,7 @@ pub mod task;
 pub mod team;
 pub mod teamwork;
 pub mod train;
+pub mod turns;
 
 pub use error::{Error, Result};
 pub use learner::Learner;

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use kymo_plan::partition::{self, Ask};
-use kymo_plan::price::{Job, Rates};
+use kymo_plan::price::{Deal, Job, Rates, closing_seconds, window_seconds};
+use kymo_plan::schedule::{Instance, Limit, Reuse, find};
 use kymo_plan::strategy::{self, Parallel, Strategy};
 use kymo_plan::{Cut, Habits, Plan, Shares, price};
 
@@ -25,8 +26,16 @@ pub enum Sharing {
 }
 
 /// Whether a strategy goes with the settings: truncated windows need what the one before left, so they cannot be dealt out.
+/// Schedulers may need something that was not built in.
 pub fn is_possible(strategy: &Strategy, settings: &Settings, workers: usize) -> bool {
-    strategy.parallel != Parallel::Groups || settings.train.mode != Mode::Truncated || workers == 1
+    if let Parallel::Scheduled(name) = strategy.parallel
+        && !find(name).is_ok_and(|scheduler| scheduler.is_there())
+    {
+        return false;
+    }
+    matches!(strategy.parallel, Parallel::Cells { .. })
+        || settings.train.mode != Mode::Truncated
+        || workers == 1
 }
 
 impl Sharing {
@@ -35,7 +44,12 @@ impl Sharing {
         let settings = &shared.settings;
         let strategy = strategy::find(strategy)?;
         let cut = match strategy.parallel {
-            Parallel::Groups if !is_possible(strategy, settings, workers) => {
+            Parallel::Scheduled(name) if !find(name)?.is_there() => {
+                let problem =
+                    format!("{name} was not built in: build Kymo with --features ilp, or choose another");
+                return Err(Error::settings("parallel.strategy", problem));
+            }
+            Parallel::Groups | Parallel::Scheduled(_) if !is_possible(strategy, settings, workers) => {
                 let problem = format!(
                     "{} deals out windows, but truncated windows need what the one before left; choose windows, or a strategy \
                      that cuts windows",
@@ -43,7 +57,7 @@ impl Sharing {
                 );
                 return Err(Error::settings("parallel.strategy", problem));
             }
-            Parallel::Groups => return Ok(Sharing::Groups),
+            Parallel::Groups | Parallel::Scheduled(_) => return Ok(Sharing::Groups),
             Parallel::Cells { per_window: true, .. } => Cut::PerWindow,
             Parallel::Cells { partitioner, .. } => {
                 let steps = shared.goal.split().samples(Part::Train);
@@ -56,7 +70,9 @@ impl Sharing {
     }
 
     /// What workers will do in the first epoch.
-    pub fn plan(&self, shared: &Shared, strategy: &str, workers: usize) -> Result<Plan> {
+    ///
+    /// `reuse` is the share of a snapshot's cost that a group saves where the group before it had the snapshot, too.
+    pub fn plan(&self, shared: &Shared, strategy: &str, workers: usize, reuse: Option<f64>) -> Result<Plan> {
         let (windows, work) = (shared.order(0), probe::work(shared)?);
         let mut settings = shared.settings.clone();
         settings.parallel =
@@ -73,11 +89,27 @@ impl Sharing {
         };
         let store = &shared.store;
         let job = Job { store, windows: &windows, at_once, work: &work, workers, follows, pairs: &pairs };
-        let shares = match self {
-            Sharing::Groups => None,
-            Sharing::Cells(shares) => Some(shares),
+        let rates = Rates::default();
+        if let Sharing::Cells(shares) = self {
+            return Ok(price(strategy, &job, Deal::Cells(shares), rates)?);
+        }
+        let Some(scheduler) = settings.scheduler() else {
+            return Ok(price(strategy, &job, Deal::InTurns, rates)?);
         };
-        Ok(price(strategy, &job, shares, Rates::default())?)
+        // As if costs had been measured: those of the cost model.
+        let windows = shared.windows();
+        let job = Job { windows: &windows, ..job };
+        let mut instance = Instance::new(window_seconds(&job, rates)?, workers);
+        (instance.most, instance.overhead) = (settings.parallel.groups, closing_seconds(&job, rates));
+        if let Some(ratio) = reuse {
+            instance.reuse = Reuse::from_ratio(ratio, &windows, &instance.costs)?;
+        }
+        let found =
+            find(scheduler)?.schedule(&instance, &Limit { seed: settings.train.seed, ..Limit::default() })?;
+        let mut plan = price(strategy, &job, Deal::Scheduled(&found.schedule), rates)?;
+        // What groups save each other is known to the scheduler alone.
+        (plan.seconds, plan.bound) = (found.seconds, Some(found.bound));
+        Ok(plan)
     }
 
     /// The cells of a worker, where windows are cut.

@@ -5,6 +5,7 @@
 
 use std::path::Path;
 
+use kymo_plan::schedule::Schedule;
 use kymo_tensor::optim::State;
 use serde::{Deserialize, Serialize};
 
@@ -43,6 +44,9 @@ struct Facts {
     position: Position,
     steps: u64,
     carried: Option<[usize; 2]>,
+    /// Who trains which windows, by iteration and worker, once a scheduler has said so.
+    #[serde(default)]
+    scheduled: Option<Vec<Vec<Vec<usize>>>>,
     data: DataFacts,
 }
 
@@ -79,6 +83,7 @@ pub struct Saved {
     checkpoint: Checkpoint,
     steps: u64,
     carried: Option<[usize; 2]>,
+    scheduled: Option<Vec<Vec<Vec<usize>>>>,
     data: DataFacts,
 }
 
@@ -92,6 +97,7 @@ pub fn save(learner: &Learner, position: &Position, best: &Best, path: &Path) ->
         position: position.clone(),
         steps: learner.optimiser.state().steps,
         carried: learner.carried.as_ref().map(|carried| [carried.exchange.len(), carried.rows.len()]),
+        scheduled: learner.scheduled.as_ref().map(|schedule| schedule.iterations.clone()),
         data: DataFacts::of(learner),
     };
     let facts = serde_json::to_value(facts)
@@ -130,8 +136,8 @@ impl Saved {
             serde_json::from_value(checkpoint.facts.clone()).map_err(|error| wrong(error.to_string()))?;
         let settings: Settings =
             toml::from_str(&facts.settings).map_err(|error| wrong(error.message().to_owned()))?;
-        let Facts { position, steps, carried, data, .. } = facts;
-        Ok(Saved { settings, position, steps, carried, data, checkpoint })
+        let Facts { position, steps, carried, scheduled, data, .. } = facts;
+        Ok(Saved { settings, position, steps, carried, scheduled, data, checkpoint })
     }
 
     fn array(&self, path: &Path, name: &str, length: Option<usize>) -> Result<Vec<f32>> {
@@ -199,6 +205,7 @@ impl Saved {
             }
             None => None,
         };
+        learner.scheduled = self.scheduled.clone().map(|iterations| Schedule { iterations });
         learner.params.values = values;
         learner.optimiser.restore(State { steps: self.steps, buffers });
         Ok(best)

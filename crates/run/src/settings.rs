@@ -4,6 +4,7 @@
 
 use kymo_model::structure::Gather;
 use kymo_model::{Config, Normalisation};
+use kymo_plan::strategy;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -41,6 +42,12 @@ pub struct Parallel {
     /// Windows of an iteration, whose gradients make one step of the optimiser; 0: one for each worker where workers train
     /// whole windows, one otherwise.
     pub windows: usize,
+    /// Windows that a scheduler may give a worker in an iteration, one after the other.
+    pub groups: usize,
+    /// Epochs that are measured before windows are scheduled.
+    pub profile_epochs: usize,
+    /// Whether the learning rate grows with the windows of an iteration, in proportion.
+    pub scale_rate: bool,
 }
 
 /// What is learnt from.
@@ -316,7 +323,14 @@ impl Default for Split {
 
 impl Default for Parallel {
     fn default() -> Self {
-        Parallel { workers: 1, strategy: "psg".into(), windows: 0 }
+        Parallel {
+            workers: 1,
+            strategy: "psg".into(),
+            windows: 0,
+            groups: 2,
+            profile_epochs: 2,
+            scale_rate: false,
+        }
     }
 }
 
@@ -337,6 +351,8 @@ impl Settings {
             ("link.negatives", self.link.negatives),
             ("link.evaluate_negatives", self.link.evaluate_negatives),
             ("parallel.workers", self.parallel.workers),
+            ("parallel.groups", self.parallel.groups),
+            ("parallel.profile_epochs", self.parallel.profile_epochs),
             ("run.checkpoint_epochs", self.run.checkpoint_epochs),
         ];
         for (setting, value) in positive {
@@ -377,7 +393,7 @@ impl Settings {
         one_of("train.schedule", &self.train.schedule, &["constant", "step", "cosine"])?;
         one_of("model.normalisation", &self.model.normalisation, &["both", "right", "none"])?;
         one_of("model.gather", &self.model.gather, &["mean", "pool"])?;
-        kymo_plan::strategy::find(&self.parallel.strategy)?;
+        strategy::find(&self.parallel.strategy)?;
         Ok(())
     }
 
@@ -400,10 +416,23 @@ impl Settings {
         }
     }
 
+    /// The scheduler that deals out windows, where one does.
+    pub fn scheduler(&self) -> Option<&'static str> {
+        match strategy::find(&self.parallel.strategy).ok()?.parallel {
+            strategy::Parallel::Scheduled(name) => Some(name),
+            _ => None,
+        }
+    }
+
+    /// What the learning rate is multiplied by in an iteration of so many windows (linear scaling, Goyal et al., 2017).
+    pub fn rate_factor(&self, windows: usize) -> f32 {
+        if self.parallel.scale_rate { windows as f32 } else { 1.0 }
+    }
+
     /// Windows whose gradients make one step of the optimiser.
     pub fn windows_at_once(&self) -> usize {
-        let deals_out = kymo_plan::strategy::find(&self.parallel.strategy)
-            .is_ok_and(|strategy| matches!(strategy.parallel, kymo_plan::strategy::Parallel::Groups));
+        let deals_out = strategy::find(&self.parallel.strategy)
+            .is_ok_and(|strategy| !matches!(strategy.parallel, strategy::Parallel::Cells { .. }));
         match self.parallel.windows {
             0 if deals_out => self.parallel.workers,
             0 => 1,

@@ -30,7 +30,7 @@ pub fn open(shared: Arc<Shared>) -> Result<Company> {
         1 => (Sharing::Groups, None),
         workers => {
             let sharing = Sharing::new(&shared, &parallel.strategy, workers)?;
-            let plan = sharing.plan(&shared, &parallel.strategy, workers)?;
+            let plan = sharing.plan(&shared, &parallel.strategy, workers, None)?;
             plan.check_memory((memory(&shared.settings.run.memory)? / workers) as u64)?;
             (sharing, Some(plan))
         }

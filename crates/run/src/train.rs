@@ -10,12 +10,15 @@ use crate::error::{Error, Result};
 use crate::evaluate::{Evaluation, Metrics, evaluate, measure};
 use crate::folder::{Folder, checkpoint, now};
 use crate::frames::process_memory;
-use crate::learner::{Learner, Training};
+use crate::learner::Learner;
+use crate::profile::Profile;
 use crate::saved::{Best, Position, save};
+use crate::scheduling::schedule;
 use crate::settings::Mode;
 use crate::split::Part;
 use crate::task;
 use crate::teamwork::Teamwork;
+use crate::turns::turns;
 
 /// Whoever looks on while a model is trained.
 pub trait Watch: Send {
@@ -114,12 +117,19 @@ pub fn train(
     let settings = learner.settings().clone();
     let deciding = task::metrics_of(&settings)?[0];
     let (epochs, patience) = (settings.train.epochs, settings.train.patience);
-    let at_once = settings.windows_at_once();
     let mut stop = false;
+    let mut profile = Profile::new(learner.shared.windows().len());
     while position.epoch < epochs && !position.finished {
-        let order = learner.shared.order(position.epoch);
+        let turns = turns(&learner.shared, position.epoch, learner.scheduled.as_ref());
+        let windows = turns.iter().map(Vec::len).sum();
         let mut pace = Pace::begin();
-        while position.window < order.len() {
+        let mut passed = 0;
+        for iteration in &turns {
+            let end = passed + iteration.len();
+            if end <= position.window {
+                passed = end;
+                continue;
+            }
             if stop || learner.team.size() == 1 && watch.stop() {
                 write_checkpoint(learner, &position, &best, folder)?;
                 return Ok(Ending::Stopped);
@@ -127,26 +137,23 @@ pub fn train(
             if settings.train.mode == Mode::Truncated && position.window == 0 {
                 learner.carried = None;
             }
-            let end = (position.window + at_once).min(order.len());
-            let training: Vec<Training> = (position.window..end)
-                .map(|window| (order[window].clone(), (position.epoch * order.len() + window) as u64))
-                .collect();
             // Who watches the first worker is heard by all after the same iteration.
-            let done = learner.iterate(&training, watch.stop())?;
+            let done = learner.iterate(iteration, watch.stop())?;
             stop = done.stop;
             position.loss += done.loss;
             position.losses += done.losses;
             pace.edges += done.edges;
             let every = settings.run.checkpoint_windows;
-            let due = every > 0 && position.window / every < end / every && end < order.len();
-            position.window = end;
-            let progress = progress(&position, epochs, order.len(), &pace);
+            let due = every > 0 && passed / every < end / every && end < windows;
+            (passed, position.window) = (end, end);
+            let progress = progress(&position, epochs, windows, &pace);
             learner.clock.time(Work::Log, || watch.window(&progress));
             if due {
                 write_checkpoint(learner, &position, &best, folder)?;
             }
         }
         let trained = pace.seconds();
+        schedule(learner, &mut profile, trained, position.epoch + 1, folder)?;
         let validation = measure(learner, Part::Validation)?;
         check_finite(&validation, position.epoch + 1)?;
         let reached = validation.get(deciding.name()).copied();

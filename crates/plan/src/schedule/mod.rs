@@ -96,6 +96,10 @@ pub trait Scheduler: Sync {
     fn name(&self) -> &'static str;
     /// What it does, in one line.
     fn about(&self) -> &'static str;
+    /// Whether it was built in: some need something to be installed.
+    fn is_there(&self) -> bool {
+        true
+    }
     /// Schedules the groups.
     fn schedule(&self, instance: &Instance, limit: &Limit) -> Result<Scheduled>;
 }

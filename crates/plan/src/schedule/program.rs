@@ -43,6 +43,10 @@ impl Scheduler for Program {
         self.about
     }
 
+    fn is_there(&self) -> bool {
+        cfg!(feature = "ilp")
+    }
+
     fn schedule(&self, instance: &Instance, limit: &Limit) -> Result<Scheduled> {
         let begun = Instant::now();
         instance.check()?;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use kymo_graph::snapshot::{Edge, Snapshot};
 use kymo_graph::store::{FeatureFacts, FeatureKind, Fixed, Plan, SparseFeatures, Writer};
 use kymo_graph::{FeatureChange, Ids, Progress, StepData, StepEdges, Store, Vertex};
+use kymo_plan::strategy::{self, Parallel, Strategy};
 use kymo_run::random::Random;
 use kymo_run::settings::Mode;
 use kymo_run::train::{Ending, Line, Summary, Watch};
@@ -132,6 +133,20 @@ impl Sketch {
     }
 }
 
+/// All strategies that were built in.
+pub fn strategies() -> impl Iterator<Item = &'static Strategy> {
+    let there = |strategy: &&Strategy| match strategy.parallel {
+        Parallel::Scheduled(name) => kymo_plan::schedule::find(name).unwrap().is_there(),
+        _ => true,
+    };
+    strategy::ALL.iter().filter(there)
+}
+
+/// Whether workers do each window together; otherwise windows are dealt out, and truncated ones cannot be.
+pub fn cuts_windows(strategy: &Strategy) -> bool {
+    matches!(strategy.parallel, Parallel::Cells { .. })
+}
+
 /// Settings for small data.
 pub fn settings(store: &Path, task: &str, model: &str) -> Settings {
     let mut settings = Settings::default();
@@ -140,6 +155,8 @@ pub fn settings(store: &Path, task: &str, model: &str) -> Settings {
     settings.model.name = model.into();
     (settings.model.hidden, settings.model.heads) = (8, 2);
     (settings.train.window, settings.train.epochs, settings.train.patience) = (3, 3, 0);
+    // Schedules follow measured times, which are never the same twice.
+    settings.parallel.profile_epochs = 1000;
     settings.link.evaluate_negatives = 10;
     // Fewer than there are, so that there is something to choose.
     (settings.link.positives, settings.link.validate_positives) = (60, 50);

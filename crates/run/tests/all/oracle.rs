@@ -6,15 +6,18 @@ use std::sync::Arc;
 
 use kymo_graph::Store;
 use kymo_model::zoo;
-use kymo_plan::strategy;
+use kymo_plan::schedule::Limit;
+use kymo_plan::strategy::{Parallel, find};
 use kymo_run::parallel::Sharing;
+use kymo_run::profile::Profile;
 use kymo_run::settings::{Features, Mode};
 use kymo_run::shared::Shared;
 use kymo_run::team::Team;
+use kymo_run::turns::turns;
 use kymo_run::{Learner, Part, Settings, task};
 use proptest::prelude::*;
 
-use super::fixture::{MODES, Sketch, settings};
+use super::fixture::{MODES, Sketch, settings, strategies};
 
 /// What one worker saw: the losses of all iterations, the parameters in the end, what the model says about the validation, and
 /// the bytes it sent in the first epoch beside those that were planned.
@@ -29,15 +32,11 @@ struct Seen {
 
 /// Every worker goes through the windows of an epoch twice, `at_once` at a time.
 fn practise(mut learner: Learner, planned: [u64; 3]) -> Seen {
-    let at_once = learner.settings().windows_at_once();
     let (mut losses, mut sent) = (Vec::new(), learner.trained.sent);
     for epoch in 0..2 {
         learner.carried = None;
-        let windows = learner.shared.order(epoch);
-        let first = (epoch * windows.len()) as u64;
-        let all: Vec<_> = windows.into_iter().zip(first..).collect();
-        for training in all.chunks(at_once) {
-            losses.push(learner.iterate(training, false).unwrap().loss);
+        for iteration in turns(&learner.shared, epoch, None) {
+            losses.push(learner.iterate(&iteration, false).unwrap().loss);
         }
         // Pairs are drawn anew in every epoch; the plan is that of the first.
         if epoch == 0 {
@@ -63,7 +62,7 @@ fn together(settings: &Settings, store: &Arc<Store>, strategy: &str, workers: us
     settings.parallel.strategy = strategy.into();
     let shared = Shared::open(settings, store.clone()).unwrap();
     let sharing = Sharing::new(&shared, strategy, workers).unwrap();
-    let plan = sharing.plan(&shared, strategy, workers).unwrap();
+    let plan = sharing.plan(&shared, strategy, workers, None).unwrap();
     std::thread::scope(|scope| {
         let threads: Vec<_> = Team::in_process(workers)
             .into_iter()
@@ -127,7 +126,7 @@ fn plain(store: &Path, task: &str, model: &str) -> Settings {
 
 /// Fails unless all workers of a strategy compute what one computes.
 fn check(settings: &Settings, store: &Arc<Store>, strategy: &str, workers: usize) {
-    let deals_out = strategy == "psg";
+    let deals_out = !matches!(find(strategy).unwrap().parallel, Parallel::Cells { .. });
     if deals_out && settings.train.mode == Mode::Truncated && workers > 1 {
         return;
     }
@@ -153,7 +152,10 @@ fn check(settings: &Settings, store: &Arc<Store>, strategy: &str, workers: usize
             close(params, &expected.params[number], &begun[number], &format!("{what}, parameter {number}"));
         }
         assert_eq!(seen.params, found[0].params, "{what}: all workers have the same bits");
-        assert_eq!(seen.sent, seen.planned, "{what}: bytes are those of the plan");
+        // Whoever schedules begins in turns, and the plan is that of the schedule.
+        if !matches!(find(strategy).unwrap().parallel, Parallel::Scheduled(_)) {
+            assert_eq!(seen.sent, seen.planned, "{what}: bytes are those of the plan");
+        }
     }
     assert_eq!(found[0].outputs.len(), expected.outputs.len(), "{what}");
     for (found, expected) in found[0].outputs.iter().zip(&expected.outputs) {
@@ -168,7 +170,7 @@ fn every_strategy_trains_every_model_as_one_worker_does() {
     let store = uneven(3, 13, 12).write(&folder.path().join("store"));
     let mut turn = 0;
     for recipe in zoo::ALL {
-        for strategy in strategy::ALL {
+        for strategy in strategies() {
             let mut settings = plain(store.path(), "node-regression", recipe.name);
             settings.model.layers = 1 + turn % 2;
             settings.model.gather = if turn % 3 == 0 { "pool".into() } else { "mean".into() };
@@ -185,7 +187,7 @@ fn every_task_and_mode_is_shared_exactly() {
     let sparse = uneven(7, 14, 12).sparse().write(&folder.path().join("sparse"));
     let mut turn = 0;
     for task in task::ALL {
-        for strategy in strategy::ALL {
+        for strategy in strategies() {
             for mode in MODES {
                 let models = ["t-gcn", "dcrnn", "evolvegcn-h", "gat-lstm", "graphsage-linear"];
                 let store = if turn % 4 == 3 { &sparse } else { &store };
@@ -201,10 +203,48 @@ fn every_task_and_mode_is_shared_exactly() {
 }
 
 #[test]
+fn a_schedule_trains_what_one_worker_trains_by_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = uneven(11, 15, 14).write(&folder.path().join("store"));
+    let mut settings = plain(store.path(), "node-regression", "gcn-gru");
+    settings.parallel.workers = 3;
+    let shared = Shared::open(settings, store.clone()).unwrap();
+    let windows = shared.windows().len();
+    let mut profile = Profile::new(windows);
+    (0..windows).for_each(|window| profile.add(window, 1.0 + (window * 7 % 5) as f64));
+    let schedule = profile.schedule("dygnex", 3, 2, &Limit::default()).unwrap().schedule;
+    let train = |team: Arc<Team>| {
+        let mut learner = Learner::join(shared.clone(), team, &Sharing::Groups).unwrap();
+        let mut losses = Vec::new();
+        for epoch in 0..2 {
+            for iteration in turns(&shared, epoch, Some(&schedule)) {
+                losses.push(learner.iterate(&iteration, false).unwrap().loss);
+            }
+        }
+        (losses, learner.params.values.clone())
+    };
+    let (expected, params) = train(Team::alone());
+    assert_eq!(expected.len(), 2 * schedule.optimiser_steps());
+    let found: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> =
+            Team::in_process(3).into_iter().map(|team| scope.spawn(|| train(team))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    for (losses, values) in found {
+        for (found, expected) in losses.iter().zip(&expected) {
+            assert!((found - expected).abs() <= 1e-4 * expected.abs(), "losses {found} and {expected}");
+        }
+        for (number, (found, expected)) in values.iter().zip(&params).enumerate() {
+            close(found, expected, &vec![0.0; expected.len()], &format!("parameter {number}"));
+        }
+    }
+}
+
+#[test]
 fn the_same_bits_come_out_every_time() {
     let folder = tempfile::tempdir().unwrap();
     let store = uneven(9, 15, 12).write(&folder.path().join("store"));
-    for strategy in strategy::ALL {
+    for strategy in strategies() {
         let mut settings = plain(store.path(), "link-prediction", "wd-gcn");
         settings.model.layers = 2;
         let runs = [1, 2].map(|_| together(&settings, &store, strategy.name, 3));
@@ -220,7 +260,7 @@ proptest! {
         seed in 0u64..1000,
         vertices in 2usize..20,
         steps in 8usize..14,
-        strategy in 0..strategy::ALL.len(),
+        strategy in 0..strategies().count(),
         model in 0..zoo::ALL.len(),
         workers in 1usize..5,
         layers in 1usize..4,
@@ -229,6 +269,6 @@ proptest! {
         let store = uneven(seed, vertices, steps).write(&folder.path().join("store"));
         let mut settings = plain(store.path(), "node-regression", zoo::ALL[model].name);
         settings.model.layers = layers;
-        check(&settings, &store, strategy::ALL[strategy].name, workers);
+        check(&settings, &store, strategies().nth(strategy).unwrap().name, workers);
     }
 }

@@ -6,12 +6,11 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 use kymo_graph::Progress;
-use kymo_plan::strategy;
 use kymo_run::settings::Mode;
 use kymo_run::train::{Ending, Line, Watch};
 use kymo_run::{Result, Session, Settings, task};
 
-use crate::fixture::{MODES, Onlooker, Sketch, settings};
+use crate::fixture::{MODES, Onlooker, Sketch, cuts_windows, settings, strategies};
 use crate::workers::{plain, shared};
 
 /// Does something in a thread of its own, and fails where it does not come to an end.
@@ -67,10 +66,10 @@ fn workers_without_work_change_nothing() {
     for (name, sketch) in sketches() {
         let store = folder.path().join(format!("store{turn}"));
         sketch.write(&store);
-        for strategy in strategy::ALL {
+        for strategy in strategies() {
             let (mode, task) = (MODES[turn % 3], task::ALL[turn / 3 % task::ALL.len()].name());
             turn += 1;
-            let mode = if strategy.name == "psg" { Mode::Windows } else { mode };
+            let mode = if cuts_windows(strategy) { mode } else { Mode::Windows };
             let mut settings = plain(&store, task, ["t-gcn", "evolvegcn-h", "gat-lstm"][turn % 3]);
             (settings.train.mode, settings.train.epochs) = (mode, 1);
             // More than vertices, and more than windows of an epoch.
@@ -133,7 +132,7 @@ fn small(folder: &Path) -> PathBuf {
 fn what_fails_at_the_first_worker_ends_all() {
     let folder = tempfile::tempdir().unwrap();
     let store = small(folder.path());
-    for (number, strategy) in strategy::ALL.iter().enumerate() {
+    for (number, strategy) in strategies().enumerate() {
         let mut settings = shared(&settings(&store, task::ALL[number % 3].name(), "t-gcn"), strategy.name, 3);
         settings.train.epochs = 1000;
         // Within an epoch, where the others are about to go on, or behind it.
@@ -168,7 +167,7 @@ fn a_panic_at_the_first_worker_ends_all() {
 fn numbers_that_run_away_end_all_with_the_same_words() {
     let folder = tempfile::tempdir().unwrap();
     let store = small(folder.path());
-    for (number, strategy) in strategy::ALL.iter().enumerate() {
+    for (number, strategy) in strategies().enumerate() {
         let mut settings = shared(&plain(&store, "node-regression", "t-gcn"), strategy.name, 3);
         (settings.train.learning_rate, settings.train.clip, settings.train.epochs) = (1e30, 0.0, 9);
         let path = folder.path().join(format!("run{number}"));
@@ -181,7 +180,7 @@ fn numbers_that_run_away_end_all_with_the_same_words() {
 fn plans_that_do_not_fit_are_refused_and_leave_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let store = small(folder.path());
-    for strategy in strategy::ALL {
+    for strategy in strategies() {
         let mut settings = shared(&settings(&store, "node-regression", "gcn-gru"), strategy.name, 2);
         settings.run.memory = "3KiB".into();
         let path = folder.path().join(strategy.name);
