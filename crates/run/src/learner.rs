@@ -52,7 +52,7 @@ pub struct Learner {
     /// Where each window that was trained on begins, and the seconds it took; whoever reads it takes it out.
     pub measured: Vec<(Step, f64)>,
     pub(crate) cells: Option<Arc<Cells>>,
-    frames: Frames,
+    frames: Arc<Frames>,
     rates: optim::Schedule,
     gradient: Gradient,
     arena: Arena,
@@ -78,8 +78,13 @@ impl Learner {
         let settings = &shared.settings;
         let bytes = memory(&settings.run.memory)? / team.size();
         let cells = sharing.cells(&team).map(Arc::new);
-        let frames =
-            Frames::new(shared.store.clone(), shared.inputs.clone(), shared.window, bytes, cells.clone());
+        let frames = Arc::new(Frames::new(
+            shared.store.clone(),
+            shared.inputs.clone(),
+            shared.window,
+            bytes,
+            cells.clone(),
+        ));
         let iterations = shared.windows().len().div_ceil(settings.windows_at_once());
         Ok(Learner {
             params: Params::new(shared.slots(), settings.train.seed)?,
@@ -160,17 +165,12 @@ impl Learner {
         let mut gradient = std::mem::take(&mut self.gradient);
         gradient.begin(self.params.values.iter().map(Vec::len));
         let mut edges = 0;
-        for Turn { window, salt, worker } in turns {
-            if self.cells.is_none() && worker % self.team.size() != self.team.rank() {
-                continue;
-            }
-            let all = std::time::Instant::now();
-            let loaded = self.load(window.clone())?;
-            edges += loaded.iter().map(|loaded| loaded.graph.edges()).sum::<usize>();
-            let begun = std::time::Instant::now();
-            self.add_gradient(window, &loaded, *salt, &mut gradient)?;
-            self.clock.add(Work::Train, begun.elapsed());
-            self.measured.push((window.start, all.elapsed().as_secs_f64()));
+        let (size, rank) = (self.team.size(), self.team.rank());
+        let is_mine = |turn: &&Turn| self.cells.is_some() || turn.worker % size == rank;
+        let mine: Vec<&Turn> = turns.iter().filter(is_mine).collect();
+        for (number, turn) in mine.iter().enumerate() {
+            let next = mine.get(number + 1).map(|next| next.window.clone());
+            edges += self.train_on(turn, next, &mut gradient)?;
         }
         let begun = std::time::Instant::now();
         gradient.add_facts(edges, stop);
@@ -182,6 +182,26 @@ impl Learner {
         self.gradient = gradient;
         self.clock.add(Work::Train, begun.elapsed());
         Ok(done)
+    }
+
+    /// Adds the gradient of a window; its edges.
+    ///
+    /// A pipeline of two stages, as BLAD has it: the `next` window is read while this one is trained on. What cannot be read is
+    /// said when its turn comes.
+    fn train_on(&mut self, turn: &Turn, next: Option<Range<Step>>, gradient: &mut Gradient) -> Result<usize> {
+        let (Turn { window, salt, .. }, frames) = (turn, self.frames.clone());
+        let all = std::time::Instant::now();
+        let loaded = self.load(window.clone())?;
+        let begun = std::time::Instant::now();
+        std::thread::scope(|scope| {
+            if let Some(next) = next {
+                scope.spawn(move || next.clone().try_for_each(|t| frames.load(t, &next).map(drop)));
+            }
+            self.add_gradient(window, &loaded, *salt, gradient)
+        })?;
+        self.clock.add(Work::Train, begun.elapsed());
+        self.measured.push((window.start, all.elapsed().as_secs_f64()));
+        Ok(loaded.iter().map(|loaded| loaded.graph.edges()).sum())
     }
 
     /// Adds the gradient of one window.
