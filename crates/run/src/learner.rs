@@ -85,7 +85,12 @@ impl Learner {
             bytes,
             cells.clone(),
         ));
-        let iterations = shared.windows().len().div_ceil(settings.windows_at_once());
+        // Once windows are scheduled, iterations are as full as they can be.
+        let at_once = match settings.scheduler() {
+            Some(_) => settings.parallel.workers * settings.parallel.groups,
+            None => settings.windows_at_once(),
+        };
+        let iterations = shared.windows().len().div_ceil(at_once);
         Ok(Learner {
             params: Params::new(shared.slots(), settings.train.seed)?,
             optimiser: optimiser(settings),
