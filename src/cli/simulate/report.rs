@@ -128,8 +128,10 @@ impl fmt::Display for Report {
         }
         writeln!(f, "{} in virtual time", numbers::plural(self.groups as u64, ["group", "groups"]))?;
         if self.lines.iter().any(|line| !line.complete) {
-            let what = "its time ran out, and what it had not scheduled by then was done the quick way";
-            writeln!(f, "* {what}; give it more with --time-limit")?;
+            writeln!(
+                f,
+                "* cut short by the time limit, a quick search did the rest; give more with --time-limit"
+            )?;
         }
         if !self.left_out.is_empty() {
             writeln!(f, "left out, name them to learn why: {}", self.left_out.join(", "))?;

@@ -58,8 +58,8 @@ impl Reuse {
     /// What a pipeline of two stages saves, as BLAD has it: `stages` are the seconds of each group's structure and time stage.
     ///
     /// Where group `k + 1` follows `k`, its structure stage runs while `k` is in its time stage, and the shorter of the two costs
-    /// nothing: the pair takes `s1 + max(s2, r1) + r2`. Only neighbours overlap, the earlier one first. The costs of the groups
-    /// must be the sums of their stages.
+    /// nothing: the pair takes `s1 + max(s2, r1) + r2`. Only neighbours overlap. The costs of the groups must be the sums
+    /// of their stages. Savings know no order, so this is for schedules that run the earlier group first, as `blad` does.
     pub fn from_stages(stages: &[[f64; 2]]) -> Result<Self> {
         let wrong = |seconds: &f64| !(seconds.is_finite() && *seconds >= 0.0);
         if let Some(group) = stages.iter().position(|stages| stages.iter().any(wrong)) {
