@@ -24,5 +24,6 @@ pub use kymo_graph as graph;
 pub use kymo_model as model;
 pub use kymo_plan as plan;
 pub use kymo_run as run;
+pub use kymo_sim as sim;
 pub use kymo_tensor as tensor;
 pub use kymo_trace as trace;

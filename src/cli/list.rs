@@ -5,7 +5,7 @@ use std::io::Write;
 use clap::{Args, ValueEnum};
 use kymo_graph::{generate, load};
 use kymo_model::{metric, zoo};
-use kymo_plan::{partition, strategy};
+use kymo_plan::{partition, schedule, strategy};
 use kymo_run::{Settings, layers, task};
 use serde::Serialize;
 
@@ -35,6 +35,8 @@ enum What {
     Strategies,
     /// Ways to cut a graph into parts, which strategies use
     Partitioners,
+    /// Ways to decide which worker trains which windows when, which `kymo simulate` compares
+    Schedulers,
     /// Every setting of `kymo train` with its default, as a file for --config
     Settings,
 }
@@ -98,6 +100,9 @@ pub fn run(args: &List, out: &mut dyn Write) -> kymo_run::Result<()> {
             .iter()
             .map(|partitioner| Entry::new(partitioner.name(), partitioner.about()))
             .collect(),
+        What::Schedulers => {
+            schedule::ALL.iter().map(|scheduler| Entry::new(scheduler.name(), scheduler.about())).collect()
+        }
         What::Settings => Vec::new(),
     };
     if matches!(args.what, What::Settings) {

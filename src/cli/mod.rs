@@ -11,6 +11,7 @@ pub mod plan;
 pub mod plot;
 pub mod predict;
 mod show;
+pub mod simulate;
 pub mod train;
 mod watch;
 
@@ -24,8 +25,8 @@ use kymo_run::{Error, Result};
 /// Neural networks on graphs that change over time.
 ///
 /// Kymo turns event files into snapshots (`ingest`), makes synthetic dynamic graphs (`generate`), shows what is in a store of
-/// snapshots (`inspect`), shows what it would take to train on it with several workers (`plan`), trains models on it (`train`), and
-/// tells how good they are (`evaluate`) and what they predict (`predict`).
+/// snapshots (`inspect`), shows what it would take to train on it with several workers (`plan`) or on a whole cluster
+/// (`simulate`), trains models on it (`train`), and tells how good they are (`evaluate`) and what they predict (`predict`).
 #[derive(Parser, Debug)]
 #[command(name = "kymo", version, max_term_width = 100, disable_help_subcommand = true)]
 #[command(
@@ -43,6 +44,7 @@ pub struct Command {
 enum Verb {
     Train(Box<train::Train>),
     Plan(Box<plan::Plan>),
+    Simulate(Box<simulate::Simulate>),
     Evaluate(evaluate::Evaluate),
     Predict(predict::Predict),
     Ingest(Box<ingest::Ingest>),
@@ -67,6 +69,7 @@ impl Command {
         let done = match &self.verb {
             Verb::Train(args) => train::run(args, out),
             Verb::Plan(args) => plan::run(args, out),
+            Verb::Simulate(args) => simulate::run(args, out),
             Verb::Evaluate(args) => evaluate::run(args, out),
             Verb::Predict(args) => predict::run(args, out),
             Verb::Ingest(args) => ingest::run(args, out).map_err(Error::from),

@@ -8,6 +8,7 @@ mod fixture;
 mod predict;
 mod python;
 mod real_data;
+mod simulate;
 mod tidy;
 mod train;
 mod train_bad;

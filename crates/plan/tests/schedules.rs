@@ -159,7 +159,7 @@ fn the_same_question_gets_the_same_answer() {
         let instance = Instance { reuse, overhead: 0.05, ..Instance::new(costs.clone(), 4) };
         // Moves follow from the limit: few enough to end well before it on a busy machine.
         let limit = Limit { time: Duration::from_secs(20), seed: 5, gap: 0.02 };
-        for name in ["psg", "dygnex-g", "real-g", "fold", "match"] {
+        for name in ["psg", "blad", "dygnex-g", "real-g", "fold", "match"] {
             let run = || find(name).unwrap().schedule(&instance, &limit).unwrap();
             assert_eq!(run().schedule, run().schedule, "{name}");
         }

@@ -8,7 +8,7 @@
 use std::time::{Duration, Instant};
 
 use super::instance::Instance;
-use super::{Limit, Scheduled, Scheduler, anneal, exact, fold, greedy, matched, program, psg};
+use super::{Limit, Scheduled, Scheduler, anneal, blad, exact, fold, greedy, matched, program, psg};
 use crate::error::Result;
 
 /// The best of everything, under DyGNeX's name.
@@ -48,7 +48,8 @@ impl Scheduler for Best {
         let part = Limit { time: limit.time.mul_f64(0.1), ..limit.clone() };
         let mut best = fold::Fold.schedule(instance, limit)?;
         let mut complete = true;
-        let quick: [&dyn Scheduler; 4] = [&psg::InOrder, &matched::Matched, &greedy::DYGNEX, &greedy::REAL];
+        let quick: [&dyn Scheduler; 5] =
+            [&psg::InOrder, &blad::Pairs, &matched::Matched, &greedy::DYGNEX, &greedy::REAL];
         for scheduler in quick {
             if best.gap() > limit.gap {
                 let found = scheduler.schedule(instance, &part)?;

@@ -6,9 +6,11 @@
 
 mod anneal;
 mod best;
+mod blad;
 mod bound;
 mod exact;
 mod fold;
+mod gantt;
 mod greedy;
 mod instance;
 mod matched;
@@ -24,6 +26,7 @@ mod timetable;
 
 use std::time::{Duration, Instant};
 
+pub use gantt::{Gantt, WIDTH};
 pub use instance::Instance;
 pub use reuse::Reuse;
 pub use timetable::Schedule;
@@ -107,6 +110,7 @@ pub trait Scheduler: Sync {
 /// Every scheduler, in the order of the help.
 pub const ALL: &[&dyn Scheduler] = &[
     &psg::InOrder,
+    &blad::Pairs,
     &greedy::DYGNEX,
     &greedy::REAL,
     &fold::Fold,

@@ -1,4 +1,5 @@
-//! What one group saves another: REAL's reuse (section 4.2, equation 9) and its ratio model (appendix G, equation 17).
+//! What one group saves another: REAL's reuse (section 4.2, equation 9) and its ratio model (appendix G, equation 17), and BLAD's
+//! pipeline, in which what neighbours overlap is saved.
 //!
 //! Two groups that run one after the other on a worker, with the weights unchanged, need the snapshots they share once only.
 //! Only windows that overlap share snapshots, and windows in order of time overlap near ones only: a band, not a matrix.
@@ -52,6 +53,24 @@ impl Reuse {
             return Err(Error::settings("steps", problem));
         }
         Reuse::band(ratio, windows, |_, _, shared| steps[shared].iter().sum())
+    }
+
+    /// What a pipeline of two stages saves, as BLAD has it: `stages` are the seconds of each group's structure and time stage.
+    ///
+    /// Where group `k + 1` follows `k`, its structure stage runs while `k` is in its time stage, and the shorter of the two costs
+    /// nothing: the pair takes `s1 + max(s2, r1) + r2`. Only neighbours overlap. The costs of the groups must be the sums
+    /// of their stages. Savings know no order, so this is for schedules that run the earlier group first, as `blad` does.
+    pub fn from_stages(stages: &[[f64; 2]]) -> Result<Self> {
+        let wrong = |seconds: &f64| !(seconds.is_finite() && *seconds >= 0.0);
+        if let Some(group) = stages.iter().position(|stages| stages.iter().any(wrong)) {
+            let problem = format!("those of group {group} take {:?} s, expected times from 0", stages[group]);
+            return Err(Error::settings("stages", problem));
+        }
+        let overlap = |pair: &[[f64; 2]]| vec![pair[0][1].min(pair[1][0])];
+        let mut saved: Vec<Vec<f64>> = stages.windows(2).map(overlap).collect();
+        saved.extend(stages.last().map(|_| Vec::new()));
+        let any = saved.iter().flatten().any(|&seconds| seconds > 0.0);
+        Ok(if any { Reuse::Band { width: 1, saved } } else { Reuse::None })
     }
 
     fn band(
@@ -191,6 +210,7 @@ mod tests {
             Reuse::from_ratio(0.5, &windows, &[1.0; 3]),
             Reuse::from_ratio(0.5, &[1..3, 0..2], &[1.0; 2]),
             Reuse::from_snapshots(0.5, &windows, &[1.0; 2]),
+            Reuse::from_stages(&[[1.0, 2.0], [-1.0, 2.0]]),
         ];
         assert!(refused.iter().all(|reuse| reuse.is_err()));
         let band = |saved: Vec<Vec<f64>>| Reuse::Band { width: 1, saved }.check(&[1.0, 1.0]);
