@@ -16,7 +16,8 @@ use super::{cannot_print, print_json};
 /// Show what workers would do in an epoch, before it is paid for
 ///
 /// Says for every worker how many cells (vertices x steps) and edges it would work on, what it would need and what it would
-/// send. Bytes are exact: training sends as many. Several strategies, or all of them, are compared in one table.
+/// send. Bytes are exact: the first epoch sends as many. Several strategies, or all of them, are compared in one table; the schedule
+/// of a single one is drawn as a chart.
 #[derive(Args, Debug)]
 #[command(after_help = after_help())]
 pub struct Plan {
@@ -88,7 +89,7 @@ fn comparison(plans: &[Priced]) -> String {
             plan.strategy.clone(),
             format!("{:.3} s", plan.seconds),
             readable(plan.bytes()),
-            sent(|sent| sent.neighbours + sent.collected + sent.named),
+            sent(|sent| sent.neighbours + sent.collected + sent.pairs + sent.named),
             sent(|sent| sent.states),
             sent(|sent| sent.shuffled),
             sent(|sent| sent.gradients),
@@ -109,7 +110,7 @@ fn comparison(plans: &[Priced]) -> String {
     }
     let workers = plans.first().map_or(0, |plan| plan.workers.len());
     text.push_str(&format!(
-        "{workers} workers; epoch is estimated, bytes are exact; memory is the most a worker needs at once\n"
+        "{workers} workers; epoch is estimated, bytes are those of the first epoch; memory is the most a worker needs at once\n"
     ));
     text
 }

@@ -67,6 +67,9 @@ pub struct Plan {
     pub seconds: f64,
     /// Seconds of an epoch that no schedule can beat, where windows are scheduled.
     pub bound: Option<f64>,
+    /// The schedule as a chart, where there is one.
+    #[serde(skip)]
+    pub chart: Option<String>,
     /// Edges between vertices of different workers, over all steps that are trained on.
     pub edge_cut: u64,
 }
@@ -158,7 +161,18 @@ impl fmt::Display for Plan {
             self.seconds,
             readable(self.bytes()),
             self.imbalance()
-        )
+        )?;
+        if let Some(bound) = self.bound.filter(|bound| *bound > 0.0) {
+            let gap = 100.0 * (self.seconds / bound - 1.0);
+            write!(
+                f,
+                "\nno schedule takes less than {bound:.3} s: this one is within {gap:.2} % of the best"
+            )?;
+        }
+        match &self.chart {
+            Some(chart) => write!(f, "\n\n{}", chart.trim_end()),
+            None => Ok(()),
+        }
     }
 }
 
@@ -177,6 +191,7 @@ mod tests {
             seconds: 0.0,
             edge_cut: 0,
             bound: None,
+            chart: None,
         };
         assert!(plan.check_memory(3 << 20).is_ok());
         let error = plan.check_memory(2 << 20).unwrap_err().to_string();

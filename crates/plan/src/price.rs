@@ -122,6 +122,7 @@ pub fn price(strategy: &str, job: &Job<'_>, deal: Deal<'_>, rates: Rates) -> Res
         iterations: iterations.len(),
         seconds,
         bound: None,
+        chart: None,
         edge_cut,
     })
 }

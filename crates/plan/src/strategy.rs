@@ -39,6 +39,10 @@ pub const ALL: &[Strategy] = &[
         about: "each worker trains whole groups of snapshots; only gradients are exchanged (DyGNeX)",
         parallel: Parallel::Groups,
     },
+    scheduled(
+        "blad",
+        "two consecutive groups to a worker, the second read while the first is trained on (BLAD)",
+    ),
     scheduled("dygnex", "groups dealt out by the best schedule found in time (DyGNeX, without reuse)"),
     scheduled("dygnex-g", "groups dealt out by DyGNeX's greedy algorithm"),
     scheduled("dygnex-l", "groups dealt out by DyGNeX's integer program (cargo feature ilp)"),

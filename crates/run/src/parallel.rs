@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kymo_plan::partition::{self, Ask};
 use kymo_plan::price::{Deal, Job, Rates, closing_seconds, window_seconds};
-use kymo_plan::schedule::{Instance, Limit, Reuse, find};
+use kymo_plan::schedule::{Gantt, Instance, Limit, Reuse, find};
 use kymo_plan::strategy::{self, Parallel, Strategy};
 use kymo_plan::{Cut, Habits, Plan, Shares, price};
 
@@ -104,11 +104,12 @@ impl Sharing {
         if let Some(ratio) = reuse {
             instance.reuse = Reuse::from_ratio(ratio, &windows, &instance.costs)?;
         }
-        let found =
-            find(scheduler)?.schedule(&instance, &Limit { seed: settings.train.seed, ..Limit::default() })?;
+        let found = find(scheduler)?
+            .schedule(&instance, &Limit { seed: settings.train.seed, gap: 0.001, ..Limit::default() })?;
         let mut plan = price(strategy, &job, Deal::Scheduled(&found.schedule), rates)?;
         // What groups save each other is known to the scheduler alone.
         (plan.seconds, plan.bound) = (found.seconds, Some(found.bound));
+        plan.chart = Some(Gantt::new(&instance, &found.schedule).to_string());
         Ok(plan)
     }
 
