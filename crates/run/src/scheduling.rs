@@ -55,7 +55,10 @@ pub fn schedule(
         return Ok(());
     };
     let begun = std::time::Instant::now();
-    gather(learner, profile, &measured, seconds)?;
+    // The first epoch reads and makes what later ones find: it tells little, unless it is all there is.
+    if epochs > 1 || parallel.profile_epochs == 1 {
+        gather(learner, profile, &measured, seconds)?;
+    }
     if epochs < parallel.profile_epochs {
         return Ok(());
     }

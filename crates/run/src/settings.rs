@@ -44,7 +44,7 @@ pub struct Parallel {
     pub windows: usize,
     /// Windows that a scheduler may give a worker in an iteration, one after the other.
     pub groups: usize,
-    /// Epochs that are measured before windows are scheduled.
+    /// Epochs before windows are scheduled by what they took; the first of several is not counted.
     pub profile_epochs: usize,
     /// Whether the learning rate grows with the windows of an iteration, in proportion.
     pub scale_rate: bool,

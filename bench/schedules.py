@@ -1,0 +1,103 @@
+"""Schedules of windows: how good they are, how long they take to find, and what they are worth in training.
+
+    python3 bench/schedules.py [--workers 2,4] [--binary FILE] [--output bench/results/schedules.md]
+
+Three parts: a cluster of paper (`kymo simulate`, 10,000 groups), training here (imbalance, efficiency and predicted against measured
+epochs, from the timelines that runs leave), and convergence (losses and test of `psg` and `dygnex` over the same epochs). Workers have one
+thread each; with more workers than cores they share cores, and efficiency says little.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+SIMULATED = "--groups 10000 --workers 4,64,512,1024 --strategy psg,blad,dygnex-g,fold,dygnex"
+GRAPH = "power-law --vertices 20000 --edges 200000 --steps 60 --trend stackoverflow"
+MODEL = "--model t-gcn --hidden 64 --window 4 --set train.patience=0"
+EPOCHS, PROFILE = 6, 2
+
+
+def epochs(folder, workers):
+    """For every epoch: seconds from its first window to its last sum of gradients, and how long each worker trained."""
+    spans = []
+    for worker in range(workers):
+        lines = (folder / "trace" / f"worker-{worker}.jsonl").read_text().splitlines()[1:]
+        mine = [json.loads(line) for line in lines]
+        spans += [(span["start"], span["end"], worker, span) for span in mine if span["kind"] in ("compute", "all_reduce", "evaluate", "wait")]
+    spans.sort(key=lambda span: span[:3])
+    found, now = [], None
+    for start, end, worker, span in spans:
+        if span["kind"] == "evaluate":
+            if now:
+                found.append(now)
+            now = None
+            continue
+        if span["kind"] == "wait":
+            # Waiting for rows is inside the time of a window; other waiting is outside.
+            if now and span["name"] == "rows":
+                now["busy"][worker] -= (end - start) / 1e9
+            continue
+        now = now or {"start": start, "end": end, "busy": [0.0] * workers}
+        now["end"] = max(now["end"], end)
+        if span["kind"] == "compute" and span["name"] == "window":
+            now["busy"][worker] += (end - start) / 1e9
+    return [((epoch["end"] - epoch["start"]) / 1e9, epoch["busy"]) for epoch in found if sum(epoch["busy"]) > 0]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--workers", default="2,4")
+    parser.add_argument("--binary", type=pathlib.Path)
+    parser.add_argument("--output", type=pathlib.Path)
+    args = parser.parse_args()
+    binary = args.binary or ROOT / "target" / "release" / "kymo"
+    if not args.binary:
+        subprocess.run(["cargo", "build", "--release", "--quiet"], cwd=ROOT, check=True)
+
+    def kymo(*arguments):
+        return subprocess.run([str(binary), *map(str, arguments)], check=True, capture_output=True, text=True).stdout
+
+    text = ["# Schedules of windows", "", f"{datetime.date.today().isoformat()}, {os.cpu_count()} cores. `python3 bench/schedules.py` makes this file.", "",
+            "## On a cluster of paper", "", f"`kymo simulate {SIMULATED}`", "", "```", kymo("simulate", *SIMULATED.split()).rstrip(), "```", ""]
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = pathlib.Path(temporary)
+        kymo("generate", *GRAPH.split(), "-o", folder / "store")
+        text += ["## In training", "", f"`kymo generate {GRAPH}`, `kymo train {MODEL} --epochs {EPOCHS}`, one thread a worker. Medians over the last {EPOCHS - PROFILE - 1} epochs.", "",
+                 "| workers | strategy | seconds of an epoch | predicted | measured / predicted | imbalance | efficiency | iterations |", "|---|---|---|---|---|---|---|---|"]
+        for workers in map(int, args.workers.split(",")):
+            for strategy in ["psg", "blad", "esdg", "dygnex-g", "dygnex"]:
+                run = folder / f"{strategy}-{workers}"
+                kymo("train", folder / "store", *MODEL.split(), "--epochs", EPOCHS, "--workers", workers, "--strategy", strategy, "--threads", workers, "--json", "-o", run)
+                last = epochs(run, workers)[PROFILE + 1 : EPOCHS]
+                seconds = statistics.median(wall for wall, _ in last)
+                busy = [statistics.median(epoch[1][worker] for epoch in last) for worker in range(workers)]
+                plan = json.loads((run / "schedule.json").read_text()) if (run / "schedule.json").exists() else None
+                predicted = (f"{plan['seconds']:.2f}", f"{seconds / plan['seconds']:.2f}", plan["optimiser_steps"]) if plan else ("", "", "")
+                text.append(f"| {workers} | `{strategy}` | {seconds:.2f} | {predicted[0]} | {predicted[1]} | {max(busy) / max(min(busy), 1e-9):.3f} "
+                            f"| {100 * sum(busy) / (workers * seconds):.1f} % | {predicted[2]} |")
+                if (run / "profile.json").exists():
+                    model = json.loads((run / "profile.json").read_text())["model"]
+                    print(workers, strategy, "cost model's error on windows held out:", model and round(100 * model["error"], 1), "%", flush=True)
+        text += ["", "## Convergence", "", "`kymo train` with 2 workers, 100 epochs, on the built-in data's kind at seed 1; `dygnex` has half the steps of the optimiser.", "",
+                 "| strategy | loss after 10 | 25 | 50 | 100 epochs | test mse |", "|---|---|---|---|---|---|"]
+        for strategy, more in [("psg", []), ("psg", ["--set", "parallel.windows=4"]), ("dygnex", []), ("dygnex", ["--set", "parallel.scale_rate=true"])]:
+            run = folder / f"long-{strategy}-{len(text)}"
+            summary = json.loads(kymo("train", "--workers", 2, "--strategy", strategy, "--epochs", 100, "--set", "train.patience=0", *more, "--json", "-o", run))
+            losses = [json.loads(line)["loss"] for line in (run / "metrics.jsonl").read_text().splitlines()]
+            cells = " | ".join(f"{losses[epoch - 1]:.4f}" for epoch in [10, 25, 50, 100])
+            text.append(f"| `{strategy}` {' '.join(more[1:])} | {cells} | {summary['test']['metrics']['mse']:.4f} |")
+    print("\n".join(text))
+    if args.output:
+        partial = args.output.with_name(args.output.name + ".partial")
+        partial.write_text("\n".join(text) + "\n")
+        os.replace(partial, args.output)
+
+
+if __name__ == "__main__":
+    main()
