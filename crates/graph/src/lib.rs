@@ -13,6 +13,7 @@ pub mod ids;
 pub mod ingest;
 pub mod load;
 pub mod progress;
+pub mod random;
 pub mod snapshot;
 pub mod stats;
 pub mod step;

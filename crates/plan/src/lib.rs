@@ -17,6 +17,7 @@ pub mod strategy;
 pub mod work;
 
 pub use error::{Error, Result};
+pub use kymo_graph::random;
 pub use layout::{Layout, Owners, Worker};
 pub use partition::{Ask, Partition, Partitioner};
 pub use plan::Plan;

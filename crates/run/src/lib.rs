@@ -20,7 +20,6 @@ pub mod parallel;
 pub mod pass;
 pub mod probe;
 pub mod profile;
-pub mod random;
 pub mod saved;
 pub mod scheduling;
 pub mod session;
@@ -34,6 +33,7 @@ pub mod train;
 pub mod turns;
 
 pub use error::{Error, Result};
+pub use kymo_graph::random;
 pub use learner::Learner;
 pub use session::Session;
 pub use settings::Settings;

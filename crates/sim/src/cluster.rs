@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::error::{Error, Result, from_zero};
 use crate::network::AllReduce;
-use crate::random::{Purpose, Random};
+use crate::random::{Purpose, around_one, random};
 
 /// Workers that are slower than the others for the whole epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -64,7 +64,7 @@ impl Cluster {
     /// How many times as long each worker takes.
     pub(crate) fn factors(&self) -> Vec<f64> {
         let slow = (self.stragglers.share * self.workers as f64).round() as usize;
-        let random = Random::new(self.seed, Purpose::Stragglers);
+        let random = random(self.seed, Purpose::Stragglers);
         let mut order: Vec<usize> = (0..self.workers).collect();
         order.sort_by_key(|&worker| random.word(worker as u64));
         let mut factors = vec![1.0; self.workers];
@@ -74,7 +74,7 @@ impl Cluster {
 
     /// What the noise makes of a group's time.
     pub(crate) fn luck(&self, group: usize) -> f64 {
-        Random::new(self.seed, Purpose::Noise).around_one(group as u64, self.noise)
+        around_one(random(self.seed, Purpose::Noise), group as u64, self.noise)
     }
 }
 

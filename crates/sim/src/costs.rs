@@ -5,11 +5,12 @@
 
 use std::ops::Range;
 
+use kymo_plan::random::Random;
 use kymo_plan::schedule::Reuse;
 use serde::Serialize;
 
 use crate::error::{Error, Result, above_zero, from_zero};
-use crate::random::{Purpose, Random};
+use crate::random::{Purpose, around_one, random};
 
 /// How large a snapshot is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -156,14 +157,14 @@ impl Distribution {
             Distribution::Trend => {
                 let rise = GROWTH * (2.0 * (at as f64 + 0.5) / count as f64 - 1.0);
                 let season = SEASON * (std::f64::consts::TAU * at as f64 / SEASON_GROUPS).sin();
-                (1.0 + rise + season) * random.around_one(position, FLUCTUATION)
+                (1.0 + rise + season) * around_one(random, position, FLUCTUATION)
             }
-            Distribution::Uniform => 0.5 + random.unit(position),
+            Distribution::Uniform => 0.5 + random.share(position),
             Distribution::Normal => (1.0 + DEVIATION * random.normal(position)).max(LEAST),
             Distribution::Heavy => {
                 // A Pareto between 1 and the heaviest, by its inverse; then its mean is brought to 1.
                 let least = HEAVIEST.powf(-EXPONENT);
-                let value = (1.0 - random.unit(position) * (1.0 - least)).powf(-1.0 / EXPONENT);
+                let value = (1.0 - random.share(position) * (1.0 - least)).powf(-1.0 / EXPONENT);
                 let mean =
                     EXPONENT / (EXPONENT - 1.0) * (1.0 - HEAVIEST.powf(1.0 - EXPONENT)) / (1.0 - least);
                 value / mean
@@ -200,7 +201,7 @@ impl Synthetic {
         if self.groups.checked_mul(self.stride).and_then(|end| end.checked_add(self.window)).is_none() {
             return Err(Error::settings("stride", format!("found {}, expected a smaller one", self.stride)));
         }
-        let random = Random::new(self.seed, Purpose::Costs);
+        let random = random(self.seed, Purpose::Costs);
         let cost = |at| self.mean * self.distribution.draw(at, self.groups, random);
         let window = |at| at * self.stride..at * self.stride + self.window;
         let windows = (0..self.groups).map(window).collect();

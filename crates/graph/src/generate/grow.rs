@@ -8,9 +8,10 @@ use std::borrow::Cow;
 
 use rayon::prelude::*;
 
-use super::random::{Purpose, Random};
+use super::random::{Purpose, random};
 use super::{Params, Sampler};
 use crate::delta::Delta;
+use crate::random::Random;
 use crate::snapshot::{Edge, Snapshot, Step};
 use crate::step::{StepData, StepEdges};
 
@@ -58,7 +59,7 @@ impl Growth {
         let wanted = self.params.trend.edges(mean, step, steps, seed).min(self.room);
         let before = self.one_way(&self.edges);
         let (coming, leaving) = exchange(before.len(), wanted, self.room, self.params.edge_change);
-        let random = |purpose| Random::new(seed, purpose).stream(step as u64);
+        let random = |purpose| random(seed, purpose).stream(step as u64);
         let removed = choose(&before, leaving, random(Purpose::Removal));
         let added = match &self.supply {
             Supply::Drawn(sampler) => self.draw(sampler, coming, step),
@@ -85,8 +86,8 @@ impl Growth {
     /// prefers are all taken, the absent pairs are listed and chosen from, if the list is short or in proportion to the
     /// graph; else there will be fewer.
     fn draw(&self, sampler: &Sampler, count: usize, step: Step) -> Vec<Edge> {
-        let candidates = Random::new(self.params.seed, Purpose::Candidates).stream(step as u64);
-        let selection = Random::new(self.params.seed, Purpose::Selection).stream(step as u64);
+        let candidates = random(self.params.seed, Purpose::Candidates).stream(step as u64);
+        let selection = random(self.params.seed, Purpose::Selection).stream(step as u64);
         let mut drawn = Vec::new();
         for round in 0..ROUNDS {
             let missing = count - drawn.len();
@@ -213,7 +214,7 @@ mod tests {
             keys in prop::collection::btree_set(0u64..500, 0..100), count in 0usize..120,
         ) {
             let edges: Vec<Edge> = keys.into_iter().map(Edge::from_key).collect();
-            let chosen = choose(&edges, count, Random::new(1, Purpose::Selection));
+            let chosen = choose(&edges, count, random(1, Purpose::Selection));
             prop_assert_eq!(chosen.len(), count.min(edges.len()));
             prop_assert!(chosen.is_sorted());
             let rest = without(&edges, &chosen);
@@ -225,7 +226,7 @@ mod tests {
     #[test]
     fn a_choice_does_not_prefer_small_edges() {
         let edges: Vec<Edge> = (0..10_000).map(Edge::from_key).collect();
-        let chosen = choose(&edges, 1000, Random::new(1, Purpose::Selection));
+        let chosen = choose(&edges, 1000, random(1, Purpose::Selection));
         let low = chosen.iter().filter(|edge| edge.key() < 5000).count();
         assert!((430..570).contains(&low), "{low}");
     }

@@ -3,8 +3,9 @@
 //! The paper says that hot vertices have "higher degrees than others"; here an end of an edge falls on a given hot
 //! vertex ten times as often as on a given other one.
 
-use super::random::{below, shuffled};
+use super::random::shuffled;
 use super::{Generator, Params, Sampler};
+use crate::random::below;
 
 /// How much more often a hot vertex is drawn.
 const HEAT: u64 = 10;

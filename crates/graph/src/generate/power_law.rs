@@ -6,8 +6,9 @@
 //! largest expected degree to some 460 times the mean at every size: without it the ends of a large graph would fall
 //! on a few pairs over and over. Ranks are scrambled, so that ids do not follow degrees.
 
-use super::random::{shuffled, unit};
+use super::random::shuffled;
 use super::{Generator, Params, Sampler};
+use crate::random::share;
 
 /// Edges that prefer few vertices strongly.
 pub struct PowerLaw;
@@ -31,7 +32,7 @@ impl Generator for PowerLaw {
         let shift = (vertices / 10_000.0).max(1.0);
         let (low, high) = (shift.sqrt().cbrt(), (vertices + shift).sqrt().cbrt());
         Box::new(move |word| {
-            let root = low + unit(word) * (high - low);
+            let root = low + share(word) * (high - low);
             let cube = root * root * root;
             // Rounding may put the very ends of the range one rank outside.
             let rank = (cube * cube - shift) as usize;

@@ -18,7 +18,7 @@
 use rayon::prelude::*;
 
 use super::Params;
-use super::random::{Purpose, Random};
+use super::random::{Purpose, random};
 use crate::snapshot::{Edge, Step, Vertex};
 use crate::step::{FeatureChange, StepData};
 
@@ -90,8 +90,8 @@ impl Features {
             rows.par_chunks_mut(width).zip(vertices).for_each(|(row, &v)| self.fill(row, v, step));
             rows
         };
-        let redraw = Random::new(self.params.seed, Purpose::Redraw).stream(step as u64);
-        let redrawn = |v: &Vertex| step == 0 || redraw.unit(u64::from(*v)) < self.params.feature_change;
+        let redraw = random(self.params.seed, Purpose::Redraw).stream(step as u64);
+        let redrawn = |v: &Vertex| step == 0 || redraw.share(u64::from(*v)) < self.params.feature_change;
         let vertices: Vec<Vertex> =
             (0..self.params.vertices as Vertex).into_par_iter().filter(redrawn).collect();
         let rows = fill(&vertices);
@@ -109,7 +109,7 @@ impl Features {
     /// The features of the vertex if its live segment is drawn at this step: a function of both, so that no matrix has
     /// to be kept.
     fn fill(&self, row: &mut [f32], v: Vertex, step: Step) {
-        let random = Random::new(self.params.seed, Purpose::Features);
+        let random = random(self.params.seed, Purpose::Features);
         let (live, constant) = (random.stream(step as u64), random.stream(0));
         let start = u64::from(v) * row.len() as u64;
         for (position, (column, value)) in (start..).zip(row.iter_mut().enumerate()) {
@@ -117,17 +117,17 @@ impl Features {
             *value = if self.params.binary {
                 (random.word(position) >> 63) as f32
             } else {
-                random.normal(position)
+                random.normal(position) as f32
             };
         }
     }
 
     fn targets(&self, Signal { a, b, noise }: Signal, step: Step) -> Vec<(Vertex, f32)> {
-        let random = Random::new(self.params.seed, Purpose::Noise).stream(step as u64);
+        let random = random(self.params.seed, Purpose::Noise).stream(step as u64);
         let [now, before] = &self.means;
         let target = |v: usize| {
             let (now, before) = (f64::from(now[v]), f64::from(before[v]));
-            let target = a * now + b * (now - before) + noise * f64::from(random.normal(v as u64));
+            let target = a * now + b * (now - before) + noise * f64::from(random.normal(v as u64) as f32);
             (v as Vertex, target as f32)
         };
         (0..now.len()).into_par_iter().map(target).collect()

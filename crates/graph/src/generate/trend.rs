@@ -6,7 +6,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::random::{Purpose, Random};
+use super::random::{Purpose, random};
 use crate::error::{Error, Result};
 use crate::snapshot::Step;
 
@@ -68,7 +68,7 @@ impl Trend {
             Trend::Linear => 1.0 + 0.5 * course,
             Trend::Stackoverflow => {
                 let season = (std::f64::consts::TAU * step as f64 / SEASON_STEPS).sin();
-                let fluctuation = 2.0 * Random::new(seed, Purpose::Trend).unit(step as u64) - 1.0;
+                let fluctuation = 2.0 * random(seed, Purpose::Trend).share(step as u64) - 1.0;
                 1.0 + GROWTH * course + SEASON * season + FLUCTUATION * fluctuation
             }
         };

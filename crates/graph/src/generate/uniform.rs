@@ -1,7 +1,7 @@
 //! Every pair of vertices is equally likely: the Uni500K kind of graph of DistDy, section 5.1.
 
-use super::random::below;
 use super::{Generator, Params, Sampler};
+use crate::random::below;
 use crate::snapshot::Vertex;
 
 /// Edges between vertices drawn uniformly.

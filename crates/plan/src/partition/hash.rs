@@ -4,6 +4,7 @@
 use super::{Ask, Partition, Partitioner};
 use crate::error::Result;
 use crate::layout::{Layout, Worker};
+use crate::random::mix;
 
 /// Vertices by a hash.
 pub(super) struct Hash;
@@ -27,11 +28,4 @@ impl Partitioner for Hash {
         let owners = (0..ask.store.vertices() as u64).map(owner).collect();
         Ok(Layout::by_vertex(ask.workers, ask.store.steps(), owners)?.into())
     }
-}
-
-/// The last step of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): every bit of the word reaches every bit of the result.
-pub(super) fn mix(mut word: u64) -> u64 {
-    word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    word ^ (word >> 31)
 }

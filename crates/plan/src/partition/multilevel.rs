@@ -10,11 +10,11 @@ use std::sync::Mutex;
 
 use ::metis::{Graph, Idx, option};
 
-use super::hash::mix;
 use super::links::Links;
 use super::runs;
 use crate::error::{Error, Result};
 use crate::layout::Worker;
+use crate::random::mix;
 
 /// Sums of weights stay below this, and so do their sums with the roundings up: METIS counts with 32 bits.
 const LARGEST_SUM: u64 = 1 << 30;

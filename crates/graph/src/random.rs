@@ -1,7 +1,7 @@
 //! Random numbers by counter: SplitMix64 (Steele, Lea and Flood, OOPSLA 2014) of a seed, a chain of streams and a position.
 //!
 //! Nothing is drawn in sequence, so threads may draw in any order, and a caller may ask for some of the numbers only. There
-//! is no state to save either: a run that is resumed draws what it would have drawn.
+//! is no state to save either: a run that is resumed draws what it would have drawn. All crates draw from here.
 
 /// An endless sequence of numbers that can be read at any position.
 #[derive(Clone, Copy, Debug)]
@@ -28,12 +28,21 @@ impl Random {
     /// A number in `0..bound`; 0 where the bound is.
     #[inline]
     pub fn below(self, bound: usize, position: u64) -> usize {
-        ((u128::from(self.word(position)) * bound as u128) >> 64) as usize
+        below(bound as u64, self.word(position)) as usize
     }
 
-    /// A number from 0 to 1.
+    /// A number from 0 up to 1, 1 excluded.
+    #[inline]
     pub fn share(self, position: u64) -> f64 {
-        (self.word(position) >> 11) as f64 / (1u64 << 53) as f64
+        share(self.word(position))
+    }
+
+    /// A standard normal number, by Box and Muller.
+    #[inline]
+    pub fn normal(self, position: u64) -> f64 {
+        let position = position.wrapping_mul(2);
+        let radius = (-2.0 * (1.0 - self.share(position)).ln()).sqrt();
+        radius * (std::f64::consts::TAU * self.share(position.wrapping_add(1))).cos()
     }
 
     /// `count` different numbers of `0..bound`, every set of them equally likely; all of them where there are no more.
@@ -56,8 +65,21 @@ pub fn shuffle<T>(list: &mut [T], random: Random) {
     }
 }
 
+/// The word as a number from 0 up to 1, 1 excluded.
 #[inline]
-fn mix(mut word: u64) -> u64 {
+pub fn share(word: u64) -> f64 {
+    (word >> 11) as f64 / (1u64 << 53) as f64
+}
+
+/// The word as a number in `0..bound`.
+#[inline]
+pub fn below(bound: u64, word: u64) -> u64 {
+    ((u128::from(word) * u128::from(bound)) >> 64) as u64
+}
+
+/// The last step of SplitMix64: every bit of the word reaches every bit of the result.
+#[inline]
+pub fn mix(mut word: u64) -> u64 {
     word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     word ^ (word >> 31)
@@ -107,5 +129,19 @@ mod tests {
         let mut all = Random::new(1).distinct(9, 4);
         all.sort_unstable();
         assert_eq!(all, [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn shares_and_normals_have_the_moments_they_should() {
+        let random = Random::new(7);
+        let moments = |value: &dyn Fn(u64) -> f64| {
+            let values: Vec<f64> = (0..100_000).map(value).collect();
+            let mean = values.iter().sum::<f64>() / values.len() as f64;
+            (mean, values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / values.len() as f64)
+        };
+        let (mean, variance) = moments(&|position| random.share(position));
+        assert!((mean - 0.5).abs() < 0.005 && (variance - 1.0 / 12.0).abs() < 0.001, "{mean} {variance}");
+        let (mean, variance) = moments(&|position| random.normal(position));
+        assert!(mean.abs() < 0.01 && (variance - 1.0).abs() < 0.02, "{mean} {variance}");
     }
 }
