@@ -1,5 +1,6 @@
 //! The command line: one file a verb.
 
+mod beside;
 pub mod choices;
 pub mod evaluate;
 pub mod generate;

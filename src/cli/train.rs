@@ -12,6 +12,7 @@ use kymo_run::teamwork::Teamwork;
 use kymo_run::train::{Ending, Summary};
 use kymo_run::{Error, Part, Result, Settings, task};
 
+use super::beside;
 use super::choices::Choices;
 use super::numbers::{bytes, count, exact, percent, plural};
 use super::show::Show;
@@ -87,7 +88,9 @@ pub fn run(args: &Train, out: &mut dyn Write) -> Result<()> {
     let mut show = Show::new(&progress, &settings, args.json)?;
     let ending = session.train(&mut show);
     show.close();
-    match ending? {
+    let ending = ending?;
+    beside::predicted_beside_done(&path)?;
+    match ending {
         Ending::Finished(summary) if args.json => print_json(out, &*summary).map_err(Error::from),
         Ending::Finished(summary) => {
             write!(out, "{}", closing(&summary, &settings, &path)?).map_err(|e| cannot_print(e).into())

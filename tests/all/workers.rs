@@ -192,3 +192,16 @@ fn kills_lose_no_state_that_is_spread_over_workers() {
 fn an_interrupted_run_with_workers_says_how_to_go_on() {
     crate::train_killed::stops_at("-INT", "--workers 2 --strategy pts", "--json");
 }
+
+#[test]
+fn what_a_schedule_foretold_is_shown_beside_what_was_done() {
+    let bench = Bench::new();
+    bench.make_small();
+    bench.done("train small --workers 2 --strategy dygnex --epochs 3 --set parallel.profile_epochs=1 -o run");
+    let trace: Value = serde_json::from_slice(&bench.files("run")["trace.json"]).unwrap();
+    let names: Vec<&str> = (trace["traceEvents"].as_array().unwrap().iter())
+        .filter(|event| event["name"] == "process_name")
+        .map(|event| event["args"]["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["done", "predicted"]);
+}

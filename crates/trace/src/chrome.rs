@@ -1,6 +1,6 @@
 //! Timelines in the format of Chrome's tracing, which Perfetto reads too.
 //!
-//! Workers are the threads of one process. Times are microseconds; their fractions keep the nanoseconds.
+//! Workers are the threads of a process; what was predicted and what was done are two of them. Times are microseconds; their fractions keep the nanoseconds.
 
 use std::io::Write;
 use std::path::Path;
@@ -12,9 +12,6 @@ use crate::error::Result;
 use crate::span::Span;
 use crate::timeline::WorkerTrace;
 use crate::whole;
-
-/// The one process that all workers are shown in.
-const PROCESS: u32 = 1;
 
 #[derive(Serialize)]
 struct Event<'a> {
@@ -37,47 +34,58 @@ fn microseconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1000.0
 }
 
-fn event(worker: usize, span: &Span) -> Event<'_> {
+fn event(process: u32, worker: usize, span: &Span) -> Event<'_> {
     Event {
         name: &span.name,
         cat: span.kind.name(),
         ph: "X",
         ts: microseconds(span.start),
         dur: microseconds(span.end.saturating_sub(span.start)),
-        pid: PROCESS,
+        pid: process,
         tid: worker,
         args: Args { bytes: span.bytes },
     }
 }
 
 /// What a viewer writes beside a worker, and where it puts it.
-fn about(worker: usize) -> [Value; 2] {
+fn about(process: u32, worker: usize) -> [Value; 2] {
     [
         ("thread_name", json!({ "name": format!("worker {worker}") })),
         ("thread_sort_index", json!({ "sort_index": worker })),
     ]
-    .map(|(name, args)| json!({ "name": name, "ph": "M", "pid": PROCESS, "tid": worker, "args": args }))
+    .map(|(name, args)| json!({ "name": name, "ph": "M", "pid": process, "tid": worker, "args": args }))
 }
 
 /// Writes timelines into one file; a file that was there is replaced.
 ///
 /// Within a worker, events are in the order of their starts, and what contains others comes before them.
 pub fn export(traces: &[WorkerTrace], path: &Path) -> Result<()> {
+    export_beside(&[("workers", traces)], path)
+}
+
+/// Writes groups of timelines beside each other, each under its name.
+pub fn export_beside(groups: &[(&str, &[WorkerTrace])], path: &Path) -> Result<()> {
     whole::write(path, |out| {
-        let left_out: u64 = traces.iter().map(|trace| trace.left_out).sum();
+        let traces = || groups.iter().flat_map(|(_, traces)| traces.iter());
+        let left_out: u64 = traces().map(|trace| trace.left_out).sum();
         let notes = json!({ "spans left out": left_out });
         write!(out, "{{\"displayTimeUnit\":\"ms\",\"otherData\":{notes},\"traceEvents\":[")?;
         let mut separator = "\n";
-        for trace in traces {
-            for line in about(trace.worker) {
-                write!(out, "{separator}{line}")?;
-                separator = ",\n";
-            }
-            let mut spans: Vec<&Span> = trace.spans.iter().collect();
-            spans.sort_by_key(|span| (span.start, std::cmp::Reverse(span.end)));
-            for span in spans {
-                out.write_all(separator.as_bytes())?;
-                serde_json::to_writer(&mut *out, &event(trace.worker, span))?;
+        for (process, (name, traces)) in (1..).zip(groups) {
+            let named =
+                json!({ "name": "process_name", "ph": "M", "pid": process, "args": { "name": name } });
+            write!(out, "{separator}{named}")?;
+            separator = ",\n";
+            for trace in *traces {
+                for line in about(process, trace.worker) {
+                    write!(out, "{separator}{line}")?;
+                }
+                let mut spans: Vec<&Span> = trace.spans.iter().collect();
+                spans.sort_by_key(|span| (span.start, std::cmp::Reverse(span.end)));
+                for span in spans {
+                    out.write_all(separator.as_bytes())?;
+                    serde_json::to_writer(&mut *out, &event(process, trace.worker, span))?;
+                }
             }
         }
         out.write_all(b"\n]}\n")
@@ -118,16 +126,39 @@ mod tests {
         let event = |name: &str, kind: &str, ts: f64, dur: f64, bytes: u64| json!({ "name": name, "cat": kind, "ph": "X", "ts": ts, "dur": dur, "pid": 1, "tid": 0, "args": { "bytes": bytes } });
         let name = |worker: usize| json!({ "name": "thread_name", "ph": "M", "pid": 1, "tid": worker, "args": { "name": format!("worker {worker}") } });
         let events = file["traceEvents"].as_array().unwrap();
-        assert_eq!(events.len(), 7);
-        assert_eq!((&events[0], &events[5]), (&name(0), &name(4)));
-        assert_eq!(events[6]["args"]["sort_index"], 4);
+        assert_eq!(events.len(), 8);
+        assert_eq!(events[0]["args"]["name"], "workers");
+        assert_eq!((&events[1], &events[6]), (&name(0), &name(4)));
+        assert_eq!(events[7]["args"]["sort_index"], 4);
         let expected = [
             event("out", "send", 0.0, 0.01, 12),
             event("step", "compute", 1.5, 3998.501, 0),
             event("halo \"a\"", "wait", 1.5, 0.25, 0),
         ];
-        assert_eq!(events[2..5], expected);
-        assert_eq!(exported(&[])["traceEvents"], json!([]));
+        assert_eq!(events[3..6], expected);
+        assert_eq!(exported(&[])["traceEvents"].as_array().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn groups_are_processes_of_their_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("trace.json");
+        let trace = |start| {
+            [WorkerTrace { spans: vec![span(Kind::Compute, "x", start, start + 1, 0)], ..Default::default() }]
+        };
+        export_beside(&[("done", &trace(1000)), ("predicted", &trace(2000))], &path).unwrap();
+        let file: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+        let events = file["traceEvents"].as_array().unwrap();
+        let shown: Vec<(u64, f64)> = (events.iter())
+            .filter(|event| event["ph"] == "X")
+            .map(|event| (event["pid"].as_u64().unwrap(), event["ts"].as_f64().unwrap()))
+            .collect();
+        assert_eq!(shown, [(1, 1.0), (2, 2.0)]);
+        let names: Vec<&str> = (events.iter())
+            .filter(|event| event["name"] == "process_name")
+            .map(|event| event["args"]["name"].as_str().unwrap())
+            .collect();
+        assert_eq!(names, ["done", "predicted"]);
     }
 
     proptest! {
@@ -139,7 +170,7 @@ mod tests {
             let nanoseconds = |value: &Value| (value.as_f64().unwrap() * 1000.0).round() as u64;
             let events = file["traceEvents"].as_array().unwrap();
             let mut found: Vec<(u64, u64)> =
-                events[2..].iter().map(|event| (nanoseconds(&event["ts"]), nanoseconds(&event["dur"]))).collect();
+                events[3..].iter().map(|event| (nanoseconds(&event["ts"]), nanoseconds(&event["dur"]))).collect();
             prop_assert!(found.is_sorted_by_key(|span| span.0));
             found.sort();
             let mut wanted: Vec<(u64, u64)> = spans.iter().map(|span| (span.start, span.end - span.start)).collect();
