@@ -20,6 +20,7 @@ use crate::frames::{Frames, Loaded, memory};
 use crate::gradient::{Gradient, Iteration};
 use crate::parallel::Sharing;
 use crate::pass::{Matrices, Pass};
+use crate::profile::Stages;
 use crate::random::Random;
 use crate::settings::{Mode, Settings};
 use crate::shared::Shared;
@@ -49,8 +50,8 @@ pub struct Learner {
     pub trained: Traffic,
     /// Who trains which windows, once a scheduler has said so.
     pub scheduled: Option<Schedule>,
-    /// Where each window that was trained on begins, and the seconds it took; whoever reads it takes it out.
-    pub measured: Vec<(Step, f64)>,
+    /// Where each window that was trained on begins, and the seconds of its stages; whoever reads it takes it out.
+    pub measured: Vec<(Step, Stages)>,
     pub(crate) cells: Option<Arc<Cells>>,
     frames: Arc<Frames>,
     rates: optim::Schedule,
@@ -198,25 +199,29 @@ impl Learner {
         let all = std::time::Instant::now();
         let loaded = self.load(window.clone())?;
         let begun = std::time::Instant::now();
-        std::thread::scope(|scope| {
+        let [structure, rows] = std::thread::scope(|scope| {
             if let Some(next) = next {
                 scope.spawn(move || next.clone().try_for_each(|t| frames.load(t, &next).map(drop)));
             }
             self.add_gradient(window, &loaded, *salt, gradient)
         })?;
-        self.clock.add(Work::Train, begun.elapsed());
-        self.measured.push((window.start, all.elapsed().as_secs_f64()));
+        let trained = begun.elapsed();
+        self.clock.add(Work::Train, trained);
+        let [load, trained] = [begun - all, trained].map(|time| time.as_secs_f64());
+        self.measured.push((window.start, [load, structure, rows, (trained - structure - rows).max(0.0)]));
         Ok(loaded.iter().map(|loaded| loaded.graph.edges()).sum())
     }
 
-    /// Adds the gradient of one window.
+    /// Adds the gradient of one window; the seconds of its structure, forth, and of its rows.
     fn add_gradient(
         &mut self,
         window: &Range<Step>,
         loaded: &[Arc<Loaded>],
         salt: u64,
         gradient: &mut Gradient,
-    ) -> Result<()> {
+    ) -> Result<[f64; 2]> {
+        let begun = std::time::Instant::now();
+        let mut stages = [0.0; 2];
         let at = self.shared.losses_at(window);
         let hand_over = self.settings().train.mode == Mode::Truncated;
         let carried = self.carried.take();
@@ -227,11 +232,13 @@ impl Learner {
         let computing = recorder.open(Kind::Compute, "window");
         let (done, after) = self.pass(window, loaded, look, true, |goal, mut pass| {
             pass.dropout = dropout;
+            stages[0] = begun.elapsed().as_secs_f64();
             let Some(loss) = goal.loss(&mut pass, &at, salt)? else {
                 // The state goes on, whether there is something to learn or not.
                 goal.outputs(&mut pass)?;
                 return Ok(None);
             };
+            stages[1] = begun.elapsed().as_secs_f64() - stages[0];
             // Also where the loss is no number: peers wait for their part of the way back.
             let mut gradients = pass.tape.backward(loss)?;
             let take = |&var| gradients.take(var).unwrap_or_default();
@@ -245,7 +252,7 @@ impl Learner {
             gradient.add(&gradients);
             gradients.into_iter().for_each(|gradient| self.arena.give(gradient));
         }
-        Ok(())
+        Ok(stages)
     }
 
     /// Changes the parameters by their gradients.

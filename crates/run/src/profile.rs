@@ -9,13 +9,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
 
+/// Stages of a window, in the order in which a profile has their seconds: reading its snapshots; the phase in which vertices look at
+/// each other; the rest, forth and back, which is one pass over blocks of rows; the way back through the first phase.
+pub const STAGES: [&str; 4] = ["load", "structure", "rows", "back"];
+
+/// Seconds of each stage.
+pub type Stages = [f64; STAGES.len()];
+
 /// What was measured of windows, in the order of time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Profile {
     /// The machine and how many threads a worker has: other machines have other costs.
     pub machine: String,
-    /// Seconds of each window, one for every epoch.
-    pub seconds: Vec<Vec<f64>>,
+    /// What the stages are called.
+    pub stages: Vec<String>,
+    /// Seconds of the stages of each window, one list for every epoch.
+    pub seconds: Vec<Vec<Stages>>,
     /// Seconds that closed each iteration, on average.
     pub closing: f64,
     /// The linear model of the windows' seconds, once there is one.
@@ -36,19 +45,21 @@ pub struct CostModel {
 impl Profile {
     /// Nothing measured of so many windows.
     pub fn new(windows: usize) -> Profile {
-        Profile { machine: machine(), seconds: vec![Vec::new(); windows], ..Profile::default() }
+        let stages = STAGES.map(String::from).to_vec();
+        Profile { machine: machine(), stages, seconds: vec![Vec::new(); windows], ..Profile::default() }
     }
 
-    /// Adds the time of a window.
-    pub fn add(&mut self, window: usize, seconds: f64) {
+    /// Adds the times of a window.
+    pub fn add(&mut self, window: usize, stages: Stages) {
         if let Some(times) = self.seconds.get_mut(window) {
-            times.push(seconds);
+            times.push(stages);
         }
     }
 
     /// What each window costs: the median of its times.
     pub fn costs(&self) -> Vec<f64> {
-        self.seconds.iter().map(|times| median(times)).collect()
+        let whole = |times: &Vec<Stages>| median(times.iter().map(|stages| stages.iter().sum()).collect());
+        self.seconds.iter().map(whole).collect()
     }
 
     /// Fits the linear model to windows of so many edges.
@@ -86,8 +97,7 @@ impl Profile {
     }
 }
 
-fn median(times: &[f64]) -> f64 {
-    let mut sorted = times.to_vec();
+fn median(mut sorted: Vec<f64>) -> f64 {
     sorted.sort_by(f64::total_cmp);
     match sorted.len() {
         0 => 0.0,
@@ -119,7 +129,7 @@ mod tests {
         for epoch in 0..3 {
             for (window, edges) in edges.iter().enumerate() {
                 let hiccup = if window == 7 && epoch == 1 { 5.0 } else { 0.0 };
-                profile.add(window, 1e-5 * edges + 0.02 + hiccup);
+                profile.add(window, [0.02, 1e-5 * edges, 0.0, hiccup]);
             }
         }
         assert!((profile.costs()[7] - (1e-5 * edges[7] + 0.02)).abs() < 1e-12);

@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::error::{Error, Result};
 use crate::folder::Folder;
 use crate::learner::Learner;
-use crate::profile::Profile;
+use crate::profile::{Profile, STAGES, Stages};
 
 /// The longest that a scheduler may look, however long an epoch takes.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -87,25 +87,28 @@ pub fn schedule(
 }
 
 /// What all workers measured, at every worker.
-fn gather(learner: &Learner, profile: &mut Profile, measured: &[(usize, f64)], seconds: f64) -> Result<()> {
+fn gather(
+    learner: &Learner,
+    profile: &mut Profile,
+    measured: &[(usize, Stages)],
+    seconds: f64,
+) -> Result<()> {
     let windows = learner.shared.windows();
     let bytes: Vec<u8> = measured
         .iter()
-        .flat_map(|&(start, seconds)| [start as u64, seconds.to_bits()])
+        .flat_map(|(start, stages)| std::iter::once(*start as u64).chain(stages.map(f64::to_bits)))
         .flat_map(u64::to_le_bytes)
         .collect();
     let told = learner.team.from_all(&bytes)?;
     let mut longest: f64 = 0.0;
     for bytes in &told {
-        let mut words = bytes
-            .chunks_exact(8)
-            .map(|word| word.iter().rev().fold(0u64, |all, &byte| all << 8 | u64::from(byte)));
+        let word = |word: &[u8]| word.iter().rev().fold(0u64, |all, &byte| (all << 8) | u64::from(byte));
+        let words: Vec<u64> = bytes.chunks_exact(8).map(word).collect();
         let mut busy = 0.0;
-        while let (Some(start), Some(bits)) = (words.next(), words.next()) {
-            let seconds = f64::from_bits(bits);
-            busy += seconds;
-            let window = windows.partition_point(|window| window.start < start as usize);
-            profile.add(window, seconds);
+        for one in words.chunks_exact(1 + STAGES.len()) {
+            let stages: Stages = std::array::from_fn(|stage| f64::from_bits(one[1 + stage]));
+            busy += stages.iter().sum::<f64>();
+            profile.add(windows.partition_point(|window| window.start < one[0] as usize), stages);
         }
         longest = longest.max(busy);
     }

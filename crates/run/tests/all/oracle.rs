@@ -211,7 +211,7 @@ fn a_schedule_trains_what_one_worker_trains_by_it() {
     let shared = Shared::open(settings, store.clone()).unwrap();
     let windows = shared.windows().len();
     let mut profile = Profile::new(windows);
-    (0..windows).for_each(|window| profile.add(window, 1.0 + (window * 7 % 5) as f64));
+    (0..windows).for_each(|window| profile.add(window, [0.0, 1.0, (window * 7 % 5) as f64, 0.0]));
     let schedule = profile.schedule("dygnex", 3, 2, &Limit::default()).unwrap().schedule;
     let train = |team: Arc<Team>| {
         let mut learner = Learner::join(shared.clone(), team, &Sharing::Groups).unwrap();
