@@ -10,6 +10,7 @@ thread each; with more workers than cores they share cores, and efficiency says 
 import argparse
 import datetime
 import json
+import math
 import os
 import pathlib
 import statistics
@@ -50,6 +51,27 @@ def epochs(folder, workers):
     return [((epoch["end"] - epoch["start"]) / 1e9, epoch["busy"]) for epoch in found if sum(epoch["busy"]) > 0]
 
 
+def picture(curves):
+    """Losses over epochs, on a logarithmic scale, as SVG."""
+    width, height, left, bottom = 640, 300, 60, 40
+    most, least = (bound(value for _, losses in curves for value in losses) for bound in (max, min))
+    high, low = math.log10(most), math.log10(least)
+    longest = max(len(losses) for _, losses in curves)
+    place = lambda epoch, loss: (f"{left + (width - left - 10) * epoch / (longest - 1):.1f}",
+                                 f"{10 + (height - bottom - 10) * (high - math.log10(loss)) / max(high - low, 1e-9):.1f}")
+    colours = ["#1f77b4", "#ff7f0e", "#2ca02c", "#d62728"]
+    text = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">',
+            f'<rect width="{width}" height="{height}" fill="white"/>']
+    for number, ((name, losses), colour) in enumerate(zip(curves, colours)):
+        points = " ".join(",".join(place(epoch, loss)) for epoch, loss in enumerate(losses))
+        text.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.5"/>')
+        text.append(f'<text x="{width - 230}" y="{30 + 16 * number}" fill="{colour}">{name}</text>')
+    for value in (most, least):
+        text.append(f'<text x="4" y="{place(0, value)[1]}" dy="4">{value:.3f}</text>')
+    text.append(f'<text x="{width // 2 - 60}" y="{height - 10}">epochs 1 to {longest}, training loss</text></svg>')
+    return "\n".join(text) + "\n"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workers", default="2,4")
@@ -86,14 +108,20 @@ def main():
                     print(workers, strategy, "cost model's error on windows held out:", model and round(100 * model["error"], 1), "%", flush=True)
         text += ["", "## Convergence", "", "`kymo train` with 2 workers, 100 epochs, on the built-in data's kind at seed 1; `dygnex` has half the steps of the optimiser.", "",
                  "| strategy | loss after 10 | 25 | 50 | 100 epochs | test mse |", "|---|---|---|---|---|---|"]
+        curves = []
         for strategy, more in [("psg", []), ("psg", ["--set", "parallel.windows=4"]), ("dygnex", []), ("dygnex", ["--set", "parallel.scale_rate=true"])]:
             run = folder / f"long-{strategy}-{len(text)}"
             summary = json.loads(kymo("train", "--workers", 2, "--strategy", strategy, "--epochs", 100, "--set", "train.patience=0", *more, "--json", "-o", run))
             losses = [json.loads(line)["loss"] for line in (run / "metrics.jsonl").read_text().splitlines()]
+            curves.append((" ".join([strategy, *more[1:]]), losses))
             cells = " | ".join(f"{losses[epoch - 1]:.4f}" for epoch in [10, 25, 50, 100])
             text.append(f"| `{strategy}` {' '.join(more[1:])} | {cells} | {summary['test']['metrics']['mse']:.4f} |")
     print("\n".join(text))
     if args.output:
+        drawing = args.output.with_name("convergence.svg")
+        drawing.with_name("convergence.svg.partial").write_text(picture(curves))
+        os.replace(drawing.with_name("convergence.svg.partial"), drawing)
+        text += ["", "![losses over epochs](convergence.svg)"]
         partial = args.output.with_name(args.output.name + ".partial")
         partial.write_text("\n".join(text) + "\n")
         os.replace(partial, args.output)
