@@ -117,8 +117,10 @@ proptest! {
             prop_assert!(found.schedule.imbalance(&instance) >= 1.0);
             prop_assert!(found.schedule.optimiser_steps() <= instance.groups());
         }
-        let seconds = |wanted: &str| all.iter().find(|(name, _)| *name == wanted).unwrap().1.seconds;
-        for best in ["dygnex", "real"] {
+        let found = |wanted: &str| &all.iter().find(|(name, _)| *name == wanted).unwrap().1;
+        let seconds = |wanted: &str| found(wanted).seconds;
+        // One that the clock cut short may be worse, and the clock decides no test.
+        for best in ["dygnex", "real"].into_iter().filter(|best| found(best).complete) {
             for (name, found) in all.iter().filter(|(_, found)| found.complete) {
                 prop_assert!(seconds(best) <= found.seconds + slack(found.seconds), "{best} is worse than {name}");
             }
@@ -182,6 +184,20 @@ fn a_hundred_groups_are_within_half_a_percent_proven() {
             let found = found.unwrap();
             assert!(found.gap() <= 0.005, "{} {}", overhead, found.gap());
         }
+    }
+}
+
+#[test]
+fn a_hundred_groups_that_share_are_within_two_percent_proven() {
+    let windows: Vec<_> = (0..100).map(|start| start..start + 4).collect();
+    let heavy: Vec<f64> = growing(100).iter().map(|cost| cost.powi(4)).collect();
+    for costs in [growing(100), heavy, vec![1.0; 100]] {
+        let reuse = Reuse::from_ratio(0.3, &windows, &costs).unwrap();
+        let instance = Instance { reuse, ..Instance::new(costs, 4) };
+        // Moves follow from the limit, which is far more than a slow machine needs for them.
+        let limit = Limit { gap: 0.008, time: Duration::from_secs(20), ..Limit::default() };
+        let found = find("real").unwrap().schedule(&instance, &limit).unwrap();
+        assert!(found.gap() <= 0.02, "{}", found.gap());
     }
 }
 

@@ -1,6 +1,6 @@
 //! Annealing: groups change places between bins, at first even where that costs a little.
 //!
-//! It starts from the best folds and from the matching. The state is a fixed number of bins in iterations; a move exchanges
+//! It starts from the best folds and from the matching, or from bins that the caller has. The state is a fixed number of bins in iterations; a move exchanges
 //! two places, of which one may be empty. The time of an iteration is kept with its slowest bin, so that a move looks at two
 //! iterations only. Now and then bins are sorted and cut anew, which never costs anything ([`Schedule::from_bins`]).
 //!
@@ -72,6 +72,22 @@ pub(super) fn anneal(instance: &Instance, limit: &Limit, begun: Instant) -> Resu
     Ok(Scheduled { complete, ..scheduled })
 }
 
+/// Anneals these bins, about which a bound is known.
+pub(super) fn anneal_from(
+    instance: &Instance,
+    bins: Vec<Vec<usize>>,
+    bound: f64,
+    limit: &Limit,
+    begun: Instant,
+) -> Scheduled {
+    let clock = Clock { begun, limit, enough: bound * (1.0 + limit.gap.max(1e-12)) };
+    let mut start = Start::new(instance, bins);
+    let mut random = Random::new(limit.seed.wrapping_mul(1009).wrapping_add(STARTS as u64 + 1));
+    let complete = improve(instance, &mut start, moves(instance, limit), 1.0, &clock, &mut random);
+    let schedule = Schedule::from_bins(instance, start.bins);
+    Scheduled { complete, ..Scheduled::bounded(instance, schedule, bound, Anneal.name(), begun) }
+}
+
 /// How many moves an instance gets.
 fn moves(instance: &Instance, limit: &Limit) -> usize {
     let rate = MOVES_PER_SECOND / (1.0 + instance.workers as f64 / WORKERS_PER_MOVE);
@@ -92,6 +108,13 @@ struct Start {
     seconds: f64,
 }
 
+impl Start {
+    fn new(instance: &Instance, bins: Vec<Vec<usize>>) -> Self {
+        let seconds = cut_seconds(instance, bins.iter().map(|bin| instance.load(bin)).collect());
+        Start { bins, seconds }
+    }
+}
+
 /// Folds into different numbers of iterations, and the matching; the fastest first.
 fn starts(instance: &Instance) -> Vec<Start> {
     let order = by_cost(instance, 0..instance.groups());
@@ -99,10 +122,7 @@ fn starts(instance: &Instance) -> Vec<Start> {
     for iterations in instance.some_iterations() {
         all.push(fold(instance, &order, iterations.saturating_mul(instance.workers)));
     }
-    let start = |bins: Vec<Vec<usize>>| {
-        let seconds = cut_seconds(instance, bins.iter().map(|bin| instance.load(bin)).collect());
-        Start { bins, seconds }
-    };
+    let start = |bins| Start::new(instance, bins);
     let lights = light_ends(instance, &order).into_iter().map(start);
     // Of these one is enough: they differ little.
     let light = lights.min_by(|one, other| one.seconds.total_cmp(&other.seconds));
@@ -158,10 +178,9 @@ fn improve(
     if state.total() < best.total() {
         best = state;
     }
-    let bins = best.bins();
-    let seconds = cut_seconds(instance, bins.iter().map(|bin| instance.load(bin)).collect());
-    if seconds < start.seconds {
-        *start = Start { bins, seconds };
+    let found = Start::new(instance, best.bins());
+    if found.seconds < start.seconds {
+        *start = found;
     }
     complete
 }

@@ -2,14 +2,19 @@
 //!
 //! Both names try the same: DyGNeX's problem is REAL's without reuse, and whether groups share anything is said by the instance.
 //! Quick ones go first, so that there is an answer whatever the time. The greedy ones of the papers get a tenth of the time each,
-//! which is too little only where they are far behind the others. Annealing makes as many moves as it would by itself, and the
-//! integer program, where it was built in, gets what is left. A handful of groups are solved exactly.
+//! which is too little only where they are far behind the others. With reuse a better bound is looked for (`columns.rs`), and what
+//! comes up with it is annealed. Annealing makes as many moves as it would by itself, and the integer program, where it was built in,
+//! gets what is left. A handful of groups are solved exactly.
 
 use std::time::{Duration, Instant};
 
 use super::instance::Instance;
-use super::{Limit, Scheduled, Scheduler, anneal, blad, exact, fold, greedy, matched, program, psg};
+use super::reuse::Reuse;
+use super::{Limit, Scheduled, Scheduler, anneal, blad, columns, exact, fold, greedy, matched, program, psg};
 use crate::error::Result;
+
+/// A gap that is not worth a better bound. Without reuse annealing alone comes to less.
+const WORTH: f64 = 0.002;
 
 /// The best of everything, under DyGNeX's name.
 pub(super) const DYGNEX: Best = Best {
@@ -53,6 +58,17 @@ impl Scheduler for Best {
         for scheduler in quick {
             if best.gap() > limit.gap {
                 let found = scheduler.schedule(instance, &part)?;
+                complete &= found.complete;
+                keep(&mut best, found);
+            }
+        }
+        if instance.reuse != Reuse::None && best.gap() > limit.gap.max(WORTH) && columns::fits(instance) {
+            let found = columns::search(instance, &best.schedule, limit, begun);
+            complete &= found.complete;
+            best.bound = best.bound.max(found.bound).min(best.seconds);
+            if best.gap() > limit.gap {
+                let bins = matched::beside(instance, found.bins);
+                let found = anneal::anneal_from(instance, bins, best.bound, limit, begun);
                 complete &= found.complete;
                 keep(&mut best, found);
             }

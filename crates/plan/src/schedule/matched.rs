@@ -34,10 +34,15 @@ impl Scheduler for Matched {
 
 /// The bins of this schedule.
 pub(super) fn matched(instance: &Instance) -> Vec<Vec<usize>> {
-    let mut settled = Vec::new();
+    beside(instance, Vec::new())
+}
+
+/// The same beside bins that are settled already.
+pub(super) fn beside(instance: &Instance, mut settled: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
     let mut alone = vec![true; instance.groups()];
+    settled.iter().flatten().for_each(|&group| alone[group] = false);
     if instance.most >= 2 {
-        for (one, other) in most_saving(&instance.reuse, instance.groups()).pairs {
+        for (one, other) in most_saving(&instance.reuse.among(&alone), instance.groups()).pairs {
             (alone[one], alone[other]) = (false, false);
             settled.push(vec![one, other]);
         }

@@ -120,6 +120,21 @@ impl Reuse {
         }
     }
 
+    /// The same among some groups only: the others save nothing.
+    pub(super) fn among(&self, some: &[bool]) -> Reuse {
+        let mut reuse = self.clone();
+        if let Reuse::Band { saved, .. } = &mut reuse {
+            for (first, row) in saved.iter_mut().enumerate() {
+                for (apart, seconds) in row.iter_mut().enumerate() {
+                    if !(some[first] && some[first + apart + 1]) {
+                        *seconds = 0.0;
+                    }
+                }
+            }
+        }
+        reuse
+    }
+
     /// The most that each group can save with one other.
     pub(super) fn best(&self, groups: usize) -> Vec<f64> {
         let mut best = vec![0.0_f64; groups];
