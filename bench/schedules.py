@@ -91,7 +91,7 @@ def main():
         folder = pathlib.Path(temporary)
         kymo("generate", *GRAPH.split(), "-o", folder / "store")
         text += ["## In training", "", f"`kymo generate {GRAPH}`, `kymo train {MODEL} --epochs {EPOCHS}`, one thread a worker. Medians over the last {EPOCHS - PROFILE - 1} epochs.", "",
-                 "| workers | strategy | seconds of an epoch | predicted | measured / predicted | imbalance | efficiency | iterations |", "|---|---|---|---|---|---|---|---|"]
+                 "| workers | strategy | seconds of an epoch | predicted | measured / predicted | calibrated by the first epoch | imbalance | efficiency | iterations |", "|---|---|---|---|---|---|---|---|---|"]
         for workers in map(int, args.workers.split(",")):
             for strategy in ["psg", "blad", "esdg", "dygnex-g", "dygnex"]:
                 run = folder / f"{strategy}-{workers}"
@@ -100,8 +100,9 @@ def main():
                 seconds = statistics.median(wall for wall, _ in last)
                 busy = [statistics.median(epoch[1][worker] for epoch in last) for worker in range(workers)]
                 plan = json.loads((run / "schedule.json").read_text()) if (run / "schedule.json").exists() else None
-                predicted = (f"{plan['seconds']:.2f}", f"{seconds / plan['seconds']:.2f}", plan["optimiser_steps"]) if plan else ("", "", "")
-                text.append(f"| {workers} | `{strategy}` | {seconds:.2f} | {predicted[0]} | {predicted[1]} | {max(busy) / max(min(busy), 1e-9):.3f} "
+                calibrated = plan and plan.get("calibration") and f"{seconds / (plan['seconds'] * plan['calibration']):.2f}"
+                predicted = (f"{plan['seconds']:.2f}", f"{seconds / plan['seconds']:.2f}", plan["optimiser_steps"], calibrated or "") if plan else ("", "", "", "")
+                text.append(f"| {workers} | `{strategy}` | {seconds:.2f} | {predicted[0]} | {predicted[1]} | {predicted[3]} | {max(busy) / max(min(busy), 1e-9):.3f} "
                             f"| {100 * sum(busy) / (workers * seconds):.1f} % | {predicted[2]} |")
                 if (run / "profile.json").exists():
                     model = json.loads((run / "profile.json").read_text())["model"]

@@ -56,6 +56,17 @@ impl Show {
     }
 }
 
+impl Show {
+    /// A line above the bar, or just a line.
+    #[allow(clippy::print_stderr)]
+    fn say(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.println(text),
+            None => eprintln!("{text}"),
+        }
+    }
+}
+
 impl Watch for Show {
     fn window(&mut self, now: &train::Progress) {
         let Some(bar) = &self.bar else { return };
@@ -65,7 +76,6 @@ impl Watch for Show {
         bar.set_message(format!("loss {}  {} edges/s", number(now.loss), count(now.edges_per_second)));
     }
 
-    #[allow(clippy::print_stderr)]
     fn epoch(&mut self, line: &Line) {
         self.seen += 1;
         if self.quiet && self.bar.is_none() {
@@ -83,13 +93,16 @@ impl Watch for Show {
             bytes(line.memory as u64),
             self.left(line.epoch),
         );
-        match &self.bar {
-            Some(bar) => bar.println(text),
-            None => eprintln!("{text}"),
-        }
+        self.say(&text);
     }
 
     fn stop(&self) -> bool {
         self.progress.check().is_err()
+    }
+
+    fn note(&mut self, text: &str) {
+        if !self.quiet || self.bar.is_some() {
+            self.say(text);
+        }
     }
 }

@@ -4,6 +4,8 @@ use crate::fixture::Bench;
 use crate::train_killed::survives_kills;
 use kymo_plan::schedule::{self, Scheduler};
 use kymo_plan::{Parallel, Strategy, partition, strategy};
+use std::process::Command;
+
 use serde_json::Value;
 
 /// The scheduler of a strategy that has one.
@@ -204,4 +206,43 @@ fn what_a_schedule_foretold_is_shown_beside_what_was_done() {
         .map(|event| event["args"]["name"].as_str().unwrap())
         .collect();
     assert_eq!(names, ["done", "predicted"]);
+}
+
+#[test]
+fn costs_are_kept_where_that_is_asked_for_and_used_by_the_next_run() {
+    let bench = Bench::new();
+    bench.make_small();
+    let cache = bench.path("cache");
+    let kymo = |args: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kymo"));
+        let answer = bench.command(command.env("XDG_CACHE_HOME", &cache).args(args.split_whitespace()));
+        assert_eq!(answer.code, 0, "kymo {args}: {}", answer.err);
+        answer.err
+    };
+    let train = "train small --workers 2 --strategy dygnex --epochs 3 --set parallel.profile_epochs=1";
+    let plain = kymo(&format!("{train} -o plain"));
+    assert!(plain.contains("windows held out") && !cache.exists(), "{plain}");
+    let train = format!("{train} --set parallel.cached_costs=true");
+    let first = kymo(&format!("{train} -o first"));
+    assert!(!first.contains("earlier runs"), "{first}");
+    let files: Vec<_> =
+        std::fs::read_dir(cache.join("kymo")).unwrap().map(|file| file.unwrap().path()).collect();
+    assert_eq!(files.len(), 1, "{files:?}");
+    let second = kymo(&format!("{train} -o second"));
+    assert!(second.contains("scheduled by the costs of earlier runs"), "{second}");
+    kymo("plan small --workers 2 --strategy dygnex --set parallel.cached_costs=true");
+    kymo(&format!("simulate small --workers 2 --strategy psg --costs {}", files[0].display()));
+    kymo("simulate small --workers 2 --strategy psg --costs second/profile.json");
+    // What is damaged is said and made anew.
+    std::fs::write(&files[0], "{").unwrap();
+    let third = kymo(&format!("{train} -o third"));
+    assert!(third.contains("made anew") && !third.contains("scheduled by the costs"), "{third}");
+    assert!(std::fs::read(&files[0]).unwrap().len() > 1);
+    bench.file("none.json", "{}");
+    assert!(bench.refused("simulate small --workers 2 --costs none.json").contains("no cost model"));
+    let profile: Value = serde_json::from_slice(&bench.of_run("third", "profile.json")).unwrap();
+    assert_eq!(profile["shared_out"][0], "measured");
+    assert!(profile["snapshots"].as_array().unwrap().len() > 3);
+    let schedule: Value = serde_json::from_slice(&bench.of_run("third", "schedule.json")).unwrap();
+    assert!(schedule["calibration"].as_f64().unwrap() > 0.0);
 }

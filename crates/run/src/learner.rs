@@ -52,6 +52,8 @@ pub struct Learner {
     pub scheduled: Option<Schedule>,
     /// Where each window that was trained on begins, and the seconds of its stages; whoever reads it takes it out.
     pub measured: Vec<(Step, Stages)>,
+    /// Steps that were read, and the seconds it took; whoever reads it takes it out.
+    pub reads: Vec<(Step, f64)>,
     pub(crate) cells: Option<Arc<Cells>>,
     frames: Arc<Frames>,
     rates: optim::Schedule,
@@ -104,6 +106,7 @@ impl Learner {
             trained: Traffic::default(),
             scheduled: None,
             measured: Vec::new(),
+            reads: Vec::new(),
             team,
             cells,
             shared,
@@ -152,8 +155,14 @@ impl Learner {
     }
 
     fn load(&mut self, window: Range<Step>) -> Result<Vec<Arc<Loaded>>> {
-        let (frames, recorder) = (&self.frames, &self.team.recorder);
-        let all = || window.clone().map(|t| frames.load(t, &window)).collect();
+        let (frames, recorder, reads) = (&self.frames, &self.team.recorder, &mut self.reads);
+        let mut one = |t: Step| {
+            let begun = std::time::Instant::now();
+            let loaded = frames.load(t, &window);
+            reads.push((t, begun.elapsed().as_secs_f64()));
+            loaded
+        };
+        let all = || window.clone().map(&mut one).collect();
         self.clock.time(Work::Load, || recorder.time(Kind::Load, "snapshots", all))
     }
 

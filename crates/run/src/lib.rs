@@ -5,6 +5,8 @@ pub mod carried;
 pub mod cells;
 pub mod checkpoint;
 pub mod clock;
+pub mod cost_cache;
+pub mod cost_model;
 pub mod error;
 pub mod evaluate;
 pub mod file;

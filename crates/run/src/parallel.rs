@@ -1,7 +1,9 @@
 //! How workers share the work: the strategy of the settings, applied to the data.
 
+use std::ops::Range;
 use std::sync::Arc;
 
+use kymo_graph::Step;
 use kymo_plan::partition::{self, Ask};
 use kymo_plan::price::{Deal, Job, Rates, closing_seconds, window_seconds};
 use kymo_plan::schedule::{Gantt, Instance, Limit, Reuse, find};
@@ -9,6 +11,7 @@ use kymo_plan::strategy::{self, Parallel, Strategy};
 use kymo_plan::{Cut, Habits, Plan, Shares, price};
 
 use crate::cells::Cells;
+use crate::cost_cache::{self, Key};
 use crate::error::{Error, Result};
 use crate::probe;
 use crate::settings::{Mode, Settings};
@@ -96,11 +99,15 @@ impl Sharing {
         let Some(scheduler) = settings.scheduler() else {
             return Ok(price(strategy, &job, Deal::InTurns, rates)?);
         };
-        // As if costs had been measured: those of the cost model.
+        // As if costs had been measured: those that earlier runs left, or those of the cost model.
         let windows = shared.windows();
         let job = Job { windows: &windows, ..job };
-        let mut instance = Instance::new(window_seconds(&job, rates)?, workers);
-        (instance.most, instance.overhead) = (settings.parallel.groups, closing_seconds(&job, rates));
+        let (costs, closing) = match cached(shared, &windows, workers)? {
+            Some(cached) => cached,
+            None => (window_seconds(&job, rates)?, closing_seconds(&job, rates)),
+        };
+        let mut instance = Instance::new(costs, workers);
+        (instance.most, instance.overhead) = (settings.parallel.groups, closing);
         if let Some(ratio) = reuse {
             instance.reuse = Reuse::from_ratio(ratio, &windows, &instance.costs)?;
         }
@@ -120,4 +127,15 @@ impl Sharing {
             Sharing::Cells(shares) => Some(Cells::new(team.clone(), shares.clone())),
         }
     }
+}
+
+/// Seconds of windows and of closing an iteration that earlier runs on this machine left, if they may be used.
+fn cached(shared: &Shared, windows: &[Range<Step>], workers: usize) -> Result<Option<(Vec<f64>, f64)>> {
+    let parallel = &shared.settings.parallel;
+    let Some(folder) = cost_cache::folder().filter(|_| parallel.cached_costs) else { return Ok(None) };
+    let threads = (rayon::current_num_threads() / workers.max(1)).max(1);
+    let key = Key { workers, ..Key::new(shared, threads) };
+    // What cannot be read is said, and made anew, by training.
+    let (Some(kept), _) = cost_cache::read(&folder, &key) else { return Ok(None) };
+    Ok(Some((kept.windows(shared, windows)?, kept.closing)))
 }

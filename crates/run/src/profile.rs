@@ -1,12 +1,20 @@
-//! What windows cost: measured while training, and as a linear function of their edges.
+//! What windows and snapshots cost, measured while training.
 //!
-//! DyGNeX (5.3, appendix G) measures for some epochs and drops outliers; here a window costs the median of its times. The cost
-//! model `seconds = a * edges + b` tells how far costs could have been told beforehand: it is fitted to four of five windows, and
-//! its error is that on the fifth. Every window has all vertices, so their number is part of `b`.
+//! DyGNeX (5.3, appendix G) measures for some epochs and drops outliers; here a window costs the median of its times. The linear
+//! model ([`CostModel`]) tells how far costs could have been told beforehand.
+//!
+//! Reading is measured for each snapshot. The rest is measured for each window only: a model exchanges over all steps of a window in one
+//! call, and rows and the way back are fused over the window. So the seconds of a window's structure are shared out to its snapshots by
+//! their edges, and those of rows and of the way back by their vertices, of which all have as many. The file says which is which.
 
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use kymo_graph::Step;
 use kymo_plan::schedule::{Instance, Limit, Scheduled, find};
 use serde::{Deserialize, Serialize};
 
+use crate::cost_model::{CostModel, Measured};
 use crate::error::Result;
 
 /// Stages of a window, in the order in which a profile has their seconds: reading its snapshots; the phase in which vertices look at
@@ -29,24 +37,40 @@ pub struct Profile {
     pub closing: f64,
     /// The linear model of the windows' seconds, once there is one.
     pub model: Option<CostModel>,
+    /// Seconds it took to read each step, one list for every time, in the order of time.
+    #[serde(skip)]
+    pub reads: Vec<Vec<f64>>,
+    /// What each snapshot that is trained on cost.
+    pub snapshots: Vec<SnapshotCost>,
+    /// How the seconds of snapshots were come by, stage by stage.
+    pub shared_out: Vec<String>,
 }
 
-/// `seconds = edges * each + constant`.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct CostModel {
-    /// Seconds of an edge.
-    pub each: f64,
-    /// Seconds of a window whatever its edges.
-    pub constant: f64,
-    /// Its mean error on windows it was not fitted to, relative to their seconds.
-    pub error: f64,
+/// How the seconds of snapshots are come by, in the order of [`STAGES`].
+const SHARED_OUT: [&str; STAGES.len()] =
+    ["measured", "of the window, by edges", "of the window, by vertices", "of the window, by vertices"];
+
+/// What a snapshot cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SnapshotCost {
+    /// Its step.
+    pub step: usize,
+    /// Its edges.
+    pub edges: f64,
+    /// Seconds of its stages: the first is measured, the others are its share of a window's, on average over the windows it is in.
+    pub stages: Stages,
 }
 
 impl Profile {
     /// Nothing measured of so many windows.
     pub fn new(windows: usize) -> Profile {
-        let stages = STAGES.map(String::from).to_vec();
-        Profile { machine: machine(), stages, seconds: vec![Vec::new(); windows], ..Profile::default() }
+        Profile {
+            machine: machine(rayon::current_num_threads()),
+            stages: STAGES.map(String::from).to_vec(),
+            seconds: vec![Vec::new(); windows],
+            shared_out: SHARED_OUT.map(String::from).to_vec(),
+            ..Profile::default()
+        }
     }
 
     /// Adds the times of a window.
@@ -56,36 +80,59 @@ impl Profile {
         }
     }
 
+    /// Adds the time it took to read a step.
+    pub fn add_read(&mut self, step: usize, seconds: f64) {
+        if self.reads.len() <= step {
+            self.reads.resize(step + 1, Vec::new());
+        }
+        self.reads[step].push(seconds);
+    }
+
     /// What each window costs: the median of its times.
     pub fn costs(&self) -> Vec<f64> {
         let whole = |times: &Vec<Stages>| median(times.iter().map(|stages| stages.iter().sum()).collect());
         self.seconds.iter().map(whole).collect()
     }
 
-    /// Fits the linear model to windows of so many edges.
-    pub fn fit(&mut self, edges: &[f64]) {
-        let costs = self.costs();
-        let pairs: Vec<(f64, f64)> =
-            edges.iter().copied().zip(costs).filter(|(_, cost)| *cost > 0.0).collect();
-        let (held, fitted): (Vec<_>, Vec<_>) =
-            pairs.iter().enumerate().partition(|(number, _)| number % 5 == 4);
-        let line = |pairs: &[(usize, &(f64, f64))]| {
-            let count = pairs.len().max(1) as f64;
-            let mean =
-                |of: fn(&(f64, f64)) -> f64| pairs.iter().map(|(_, pair)| of(pair)).sum::<f64>() / count;
-            let (x, y) = (mean(|pair| pair.0), mean(|pair| pair.1));
-            let variance: f64 = pairs.iter().map(|(_, pair)| (pair.0 - x) * (pair.0 - x)).sum();
-            let covariance: f64 = pairs.iter().map(|(_, pair)| (pair.0 - x) * (pair.1 - y)).sum();
-            let each = if variance > 0.0 { covariance / variance } else { 0.0 };
-            (each, y - each * x)
+    /// What was measured of windows whose steps have so many edges.
+    pub fn measured(&self, windows: &[Range<Step>], edges: &[f64]) -> Vec<Measured> {
+        let measured = |((window, stages), seconds): ((&Range<Step>, Stages), f64)| Measured {
+            steps: window.len(),
+            edges: edges[window.clone()].iter().sum(),
+            seconds,
+            rows: stages[2] + stages[3],
         };
-        if fitted.is_empty() || held.is_empty() {
-            return;
+        windows.iter().zip(self.stage_seconds()).zip(self.costs()).map(measured).collect()
+    }
+
+    /// The median seconds of each window's stages.
+    fn stage_seconds(&self) -> Vec<Stages> {
+        let stage = |times: &[Stages], stage: usize| median(times.iter().map(|times| times[stage]).collect());
+        self.seconds.iter().map(|times| std::array::from_fn(|at| stage(times, at))).collect()
+    }
+
+    /// Fits the linear model and shares out what windows cost to their snapshots.
+    pub fn fit(&mut self, windows: &[Range<Step>], edges: &[f64], vertices: usize) {
+        self.model = CostModel::fit(&self.measured(windows, edges), vertices);
+        let mut snapshots: BTreeMap<Step, (f64, Stages)> = BTreeMap::new();
+        for (window, stages) in windows.iter().zip(self.stage_seconds()) {
+            let all: f64 = edges[window.clone()].iter().sum();
+            let even = 1.0 / window.len().max(1) as f64;
+            for step in window.clone() {
+                let by_edges = if all > 0.0 { edges[step] / all } else { even };
+                let (seen, sums) = snapshots.entry(step).or_default();
+                *seen += 1.0;
+                for (at, share) in [(1, by_edges), (2, even), (3, even)] {
+                    sums[at] += share * stages[at];
+                }
+            }
         }
-        let (each, constant) = line(&fitted);
-        let off = |(_, pair): &(usize, &(f64, f64))| (each * pair.0 + constant - pair.1).abs() / pair.1;
-        let error = held.iter().map(off).sum::<f64>() / held.len() as f64;
-        self.model = Some(CostModel { each, constant, error });
+        let cost = |(step, (seen, sums)): (Step, (f64, Stages))| {
+            let mut stages = sums.map(|sum| sum / seen);
+            stages[0] = median(self.reads.get(step).cloned().unwrap_or_default());
+            SnapshotCost { step, edges: edges[step], stages }
+        };
+        self.snapshots = snapshots.into_iter().map(cost).collect();
     }
 
     /// The answer of a scheduler to what was measured.
@@ -106,16 +153,12 @@ fn median(mut sorted: Vec<f64>) -> f64 {
     }
 }
 
-/// This machine's processor, where it tells, and the threads of this worker.
-fn machine() -> String {
+/// This machine's processor, where it tells, and the threads of a worker.
+pub(crate) fn machine(threads: usize) -> String {
     let facts = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let name = facts.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or_default();
     let name = name.trim_start_matches([' ', '\t', ':']);
-    format!(
-        "{} threads of {}",
-        rayon::current_num_threads(),
-        if name.is_empty() { std::env::consts::ARCH } else { name }
-    )
+    format!("{} threads of {}", threads, if name.is_empty() { std::env::consts::ARCH } else { name })
 }
 
 #[cfg(test)]
@@ -123,21 +166,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn outliers_are_dropped_and_the_model_tells_its_error() {
+    fn outliers_are_dropped_and_snapshots_get_their_shares() {
         let mut profile = Profile::new(20);
-        let edges: Vec<f64> = (0..20).map(|window| 1000.0 + 50.0 * f64::from(window)).collect();
+        let edges: Vec<f64> = (0..21).map(|step| 1000.0 + 50.0 * f64::from(step)).collect();
+        let windows: Vec<Range<Step>> = (0..20).map(|start| start..start + 2).collect();
         for epoch in 0..3 {
-            for (window, edges) in edges.iter().enumerate() {
-                let hiccup = if window == 7 && epoch == 1 { 5.0 } else { 0.0 };
-                profile.add(window, [0.02, 1e-5 * edges, 0.0, hiccup]);
+            for (number, window) in windows.iter().enumerate() {
+                let hiccup = if number == 7 && epoch == 1 { 5.0 } else { 0.0 };
+                let structure = 1e-5 * edges[window.clone()].iter().sum::<f64>();
+                profile.add(number, [0.02, structure, 0.04, hiccup]);
+                window.clone().for_each(|step| profile.add_read(step, 0.01));
             }
         }
-        assert!((profile.costs()[7] - (1e-5 * edges[7] + 0.02)).abs() < 1e-12);
-        profile.fit(&edges);
+        let expected = 1e-5 * (edges[7] + edges[8]) + 0.06;
+        assert!((profile.costs()[7] - expected).abs() < 1e-12);
+        profile.fit(&windows, &edges, 100);
         let model = profile.model.unwrap();
-        assert!(
-            (model.each - 1e-5).abs() < 1e-9 && (model.constant - 0.02).abs() < 1e-6 && model.error < 1e-9
-        );
+        assert!((model.edge - 1e-5).abs() < 1e-9 && model.error < 1e-9, "{model:?}");
+        assert_eq!(profile.snapshots.len(), 21);
+        for cost in &profile.snapshots {
+            let whole = [0.01, 1e-5 * edges[cost.step], 0.02, 0.0];
+            assert!(cost.stages.iter().zip(whole).all(|(one, other)| (one - other).abs() < 1e-9), "{cost:?}");
+        }
         let found = profile.schedule("dygnex-g", 3, 2, &Limit::default()).unwrap();
         let mut groups: Vec<usize> = found.schedule.iterations.concat().concat();
         groups.sort_unstable();

@@ -2,18 +2,23 @@
 //!
 //! REAL 5.4: training begins in turns (cold start), goes on while it is measured, and changes to the schedule at the end of an
 //! epoch. A scheduler gets twice the time of an epoch at most. The schedule is part of the checkpoint: what is resumed goes on
-//! with it.
+//! with it. With `parallel.cached_costs` the first epochs follow a linear model of the costs of earlier runs on this machine
+//! instead of going in turns; what is measured takes its place as before.
 
 use std::time::Duration;
 
+use kymo_graph::Step;
 use kymo_plan::schedule::{Limit, Schedule, Scheduled};
 use kymo_trace::Kind;
 use serde::Serialize;
 
+use crate::cost_cache::{self, Kept, Key, STALE};
 use crate::error::{Error, Result};
 use crate::folder::Folder;
 use crate::learner::Learner;
 use crate::profile::{Profile, STAGES, Stages};
+use crate::saved::Position;
+use crate::train::Watch;
 
 /// The longest that a scheduler may look, however long an epoch takes.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -27,6 +32,9 @@ pub struct Facts {
     pub by: &'static str,
     /// Predicted seconds of an epoch.
     pub seconds: f64,
+    /// Seconds that the first epoch by this schedule took for each second predicted. Windows were measured beside others than
+    /// they are now run beside; where workers share cores, that matters. What later epochs take is `seconds` times this.
+    pub calibration: Option<f64>,
     /// Seconds that no schedule can beat.
     pub bound: f64,
     /// The proven gap between the two.
@@ -39,91 +47,207 @@ pub struct Facts {
     pub iterations: Vec<Vec<Vec<usize>>>,
 }
 
-/// Takes in what was measured in an epoch, and schedules the windows once enough is known.
-///
-/// `seconds` is how long the epoch took. All workers come here together.
-pub fn schedule(
-    learner: &mut Learner,
-    profile: &mut Profile,
-    seconds: f64,
-    epochs: usize,
-    folder: &Option<Folder>,
-) -> Result<()> {
-    let measured = std::mem::take(&mut learner.measured);
-    let parallel = learner.settings().parallel.clone();
-    let Some(scheduler) = learner.settings().scheduler().filter(|_| learner.scheduled.is_none()) else {
-        return Ok(());
-    };
-    let begun = std::time::Instant::now();
-    // The first epoch reads and makes what later ones find: it tells little, unless it is all there is.
-    if epochs > 1 || parallel.profile_epochs == 1 {
-        gather(learner, profile, &measured, seconds)?;
-    }
-    if epochs < parallel.profile_epochs {
-        return Ok(());
-    }
-    let mut told = Vec::new();
-    if learner.team.leads() {
-        profile.fit(&edges(learner)?);
-        let limit = Limit {
-            time: Duration::from_secs_f64(2.0 * seconds.max(1e-3)).min(LONGEST),
-            seed: learner.settings().train.seed,
-            gap: 0.001,
+/// What is known of the costs while a run is on its way.
+pub struct Scheduling {
+    profile: Profile,
+    /// What earlier runs left, at the first worker.
+    kept: Option<Kept>,
+    /// Whether a schedule by what is measured is still to come.
+    open: bool,
+    /// What was found, at the first worker, until an epoch was run by it.
+    untried: Option<Facts>,
+}
+
+impl Scheduling {
+    /// Begins; where earlier runs on this machine left a cost model and the settings allow it, the first epochs follow that.
+    ///
+    /// All workers come here together.
+    pub fn begin(learner: &mut Learner, position: &Position, watch: &mut dyn Watch) -> Result<Scheduling> {
+        let windows = learner.shared.windows();
+        let mut profile = Profile::new(windows.len());
+        let parallel = learner.settings().parallel.clone();
+        let Some(scheduler) = learner.settings().scheduler() else {
+            return Ok(Scheduling { profile, kept: None, open: false, untried: None });
         };
-        let found = profile.schedule(scheduler, parallel.workers, parallel.groups, &limit)?;
-        if let Some(folder) = folder {
-            folder.write_json("profile.json", profile)?;
-            folder.write_json("schedule.json", &facts(&parallel.strategy, &found))?;
+        let open = learner.scheduled.is_none() || position.epoch < parallel.profile_epochs;
+        let mut kept = None;
+        if parallel.cached_costs && learner.team.leads() {
+            let (found, warning) = match cost_cache::folder() {
+                Some(folder) => cost_cache::read(&folder, &key(learner)),
+                None => (None, Some("there is no cache folder; set XDG_CACHE_HOME".into())),
+            };
+            warning.iter().for_each(|warning| watch.note(warning));
+            kept = found;
         }
-        let text = serde_json::to_vec(&found.schedule.iterations);
-        told = text.map_err(|error| Error::settings("schedule", error.to_string()))?;
+        if parallel.cached_costs && learner.scheduled.is_none() && (position.epoch, position.window) == (0, 0)
+        {
+            let mut told = Vec::new();
+            if let Some(kept) = &kept {
+                for (number, seconds) in kept.windows(&learner.shared, &windows)?.into_iter().enumerate() {
+                    profile.add(number, [seconds, 0.0, 0.0, 0.0]);
+                }
+                profile.closing = kept.closing;
+                let limit = Limit { seed: learner.settings().train.seed, gap: 0.001, ..Limit::default() };
+                let found = profile.schedule(scheduler, parallel.workers, parallel.groups, &limit)?;
+                watch.note(&format!(
+                    "scheduled by the costs of earlier runs on this machine: {:.3} s an epoch predicted",
+                    found.seconds
+                ));
+                told = to_text(&found.schedule)?;
+                profile = Profile::new(windows.len());
+            }
+            let told = learner.team.from_leader(told)?;
+            if !told.is_empty() {
+                learner.scheduled = Some(from_text(&told)?);
+            }
+        }
+        Ok(Scheduling { profile, kept, open, untried: None })
     }
-    let told = learner.team.from_leader(told)?;
-    let iterations = serde_json::from_slice(&told)
+
+    /// Takes in what was measured in an epoch, and schedules the windows once enough is known.
+    ///
+    /// `seconds` is how long the epoch took. All workers come here together.
+    pub fn after_epoch(
+        &mut self,
+        learner: &mut Learner,
+        seconds: f64,
+        epochs: usize,
+        folder: &Option<Folder>,
+        watch: &mut dyn Watch,
+    ) -> Result<()> {
+        let (measured, reads) = (std::mem::take(&mut learner.measured), std::mem::take(&mut learner.reads));
+        let parallel = learner.settings().parallel.clone();
+        if let Some(mut facts) = self.untried.take() {
+            facts.calibration = Some(seconds / facts.seconds.max(1e-9));
+            watch.note(&format!(
+                "the first epoch by the schedule took {seconds:.3} s, {:.3} s were predicted; later ones are predicted to take as long",
+                facts.seconds
+            ));
+            if let Some(folder) = folder {
+                folder.write_json("schedule.json", &facts)?;
+            }
+        }
+        let Some(scheduler) = learner.settings().scheduler().filter(|_| self.open) else { return Ok(()) };
+        let begun = std::time::Instant::now();
+        // The first epoch reads and makes what later ones find: it tells little, unless it is all there is.
+        if epochs > 1 || parallel.profile_epochs == 1 {
+            gather(learner, &mut self.profile, &measured, &reads, seconds)?;
+        }
+        if epochs < parallel.profile_epochs {
+            return Ok(());
+        }
+        self.open = false;
+        let mut told = Vec::new();
+        if learner.team.leads() {
+            self.fit(learner, watch)?;
+            let limit = Limit {
+                time: Duration::from_secs_f64(2.0 * seconds.max(1e-3)).min(LONGEST),
+                seed: learner.settings().train.seed,
+                gap: 0.001,
+            };
+            let found = self.profile.schedule(scheduler, parallel.workers, parallel.groups, &limit)?;
+            let facts = facts(&parallel.strategy, &found);
+            if let Some(folder) = folder {
+                folder.write_json("profile.json", &self.profile)?;
+                folder.write_json("schedule.json", &facts)?;
+            }
+            self.untried = Some(facts);
+            told = to_text(&found.schedule)?;
+        }
+        let told = learner.team.from_leader(told)?;
+        learner.scheduled = Some(from_text(&told)?);
+        learner.team.recorder.record(Kind::Plan, "schedule", begun, 0);
+        Ok(())
+    }
+
+    /// Fits the linear model, and keeps it for later runs if they have none that is as good.
+    fn fit(&mut self, learner: &Learner, watch: &mut dyn Watch) -> Result<()> {
+        let (windows, vertices) = (learner.shared.windows(), learner.shared.store.vertices());
+        let edges = learner.shared.edges()?;
+        self.profile.fit(&windows, &edges, vertices);
+        let Some(model) = self.profile.model else { return Ok(()) };
+        watch.note(&format!(
+            "a snapshot of N vertices and E edges costs {:.2e} N + {:.2e} E + {:.2e} s, off by {:.1} % on {} windows held out",
+            model.vertex,
+            model.edge,
+            model.snapshot,
+            100.0 * model.error,
+            model.held_out
+        ));
+        if !learner.settings().parallel.cached_costs {
+            return Ok(());
+        }
+        let measured = self.profile.measured(&windows, &edges);
+        let off = self.kept.as_ref().map(|kept| kept.model.error_on(&measured, vertices));
+        if let Some(off) = off {
+            let what = if off > STALE { "fitted anew" } else { "kept" };
+            watch.note(&format!("the costs of earlier runs were off by {:.1} %: {what}", 100.0 * off));
+        }
+        if off.is_none_or(|off| off > STALE)
+            && let Some(folder) = cost_cache::folder()
+        {
+            let kept = Kept { key: key(learner), model, closing: self.profile.closing };
+            cost_cache::write(&folder, &kept).iter().for_each(|warning| watch.note(warning));
+        }
+        Ok(())
+    }
+}
+
+fn key(learner: &Learner) -> Key {
+    Key::new(&learner.shared, rayon::current_num_threads())
+}
+
+fn to_text(schedule: &Schedule) -> Result<Vec<u8>> {
+    serde_json::to_vec(&schedule.iterations).map_err(|error| Error::settings("schedule", error.to_string()))
+}
+
+fn from_text(text: &[u8]) -> Result<Schedule> {
+    let iterations = serde_json::from_slice(text)
         .map_err(|error| kymo_tensor::Error::Peer(format!("the first worker sent no schedule: {error}")))?;
-    learner.scheduled = Some(Schedule { iterations });
-    learner.team.recorder.record(Kind::Plan, "schedule", begun, 0);
-    Ok(())
+    Ok(Schedule { iterations })
 }
 
 /// What all workers measured, at every worker.
 fn gather(
     learner: &Learner,
     profile: &mut Profile,
-    measured: &[(usize, Stages)],
+    measured: &[(Step, Stages)],
+    reads: &[(Step, f64)],
     seconds: f64,
 ) -> Result<()> {
     let windows = learner.shared.windows();
-    let bytes: Vec<u8> = measured
-        .iter()
-        .flat_map(|(start, stages)| std::iter::once(*start as u64).chain(stages.map(f64::to_bits)))
-        .flat_map(u64::to_le_bytes)
-        .collect();
-    let told = learner.team.from_all(&bytes)?;
+    let window =
+        |(start, stages): &(Step, Stages)| std::iter::once(*start as u64).chain(stages.map(f64::to_bits));
+    let read = |&(step, seconds): &(Step, f64)| [step as u64, seconds.to_bits()];
+    // Windows first: the first word says how many.
+    let words = std::iter::once(measured.len() as u64)
+        .chain(measured.iter().flat_map(window))
+        .chain(reads.iter().flat_map(read));
+    let told = learner.team.from_all(&words.flat_map(u64::to_le_bytes).collect::<Vec<u8>>())?;
     let mut longest: f64 = 0.0;
     for bytes in &told {
         let word = |word: &[u8]| word.iter().rev().fold(0u64, |all, &byte| (all << 8) | u64::from(byte));
         let words: Vec<u64> = bytes.chunks_exact(8).map(word).collect();
+        let count = words.first().map_or(0, |&count| count as usize);
+        let end = (1 + count * (1 + STAGES.len())).min(words.len());
         let mut busy = 0.0;
-        for one in words.chunks_exact(1 + STAGES.len()) {
+        for one in words.get(1..end).unwrap_or_default().chunks_exact(1 + STAGES.len()) {
             let stages: Stages = std::array::from_fn(|stage| f64::from_bits(one[1 + stage]));
             busy += stages.iter().sum::<f64>();
             profile.add(windows.partition_point(|window| window.start < one[0] as usize), stages);
         }
+        for one in words.get(end..).unwrap_or_default().chunks_exact(2) {
+            profile.add_read(one[0] as usize, f64::from_bits(one[1]));
+        }
         longest = longest.max(busy);
     }
     // What is left of the epoch of the busiest worker closes its iterations.
-    let iterations = learner.shared.windows().len().div_ceil(learner.settings().windows_at_once().max(1));
+    let iterations = match &learner.scheduled {
+        Some(schedule) => schedule.iterations.len(),
+        None => windows.len().div_ceil(learner.settings().windows_at_once().max(1)),
+    };
     profile.closing = ((seconds - longest) / iterations.max(1) as f64).max(0.0).min(seconds);
     Ok(())
-}
-
-/// Edges of each window, each counted at every step.
-fn edges(learner: &Learner) -> Result<Vec<f64>> {
-    let store = &learner.shared.store;
-    let steps =
-        (0..store.steps()).map(|t| Ok(store.snapshot(t)?.len() as f64)).collect::<Result<Vec<f64>>>()?;
-    Ok(learner.shared.windows().into_iter().map(|window| steps[window].iter().sum()).collect())
 }
 
 fn facts(strategy: &str, found: &Scheduled) -> Facts {
@@ -131,6 +255,7 @@ fn facts(strategy: &str, found: &Scheduled) -> Facts {
         strategy: strategy.into(),
         by: found.by,
         seconds: found.seconds,
+        calibration: None,
         bound: found.bound,
         gap: found.gap(),
         optimiser_steps: found.schedule.optimiser_steps(),

@@ -46,6 +46,9 @@ pub struct Parallel {
     pub groups: usize,
     /// Epochs before windows are scheduled by what they took; the first of several is not counted.
     pub profile_epochs: usize,
+    /// Whether these epochs are scheduled, too, by what earlier runs on this machine took (the user's cache folder), where that is
+    /// known. What such a run computes depends on the cache, so it must be asked for.
+    pub cached_costs: bool,
     /// Whether the learning rate grows with the windows of an iteration, in proportion.
     pub scale_rate: bool,
 }
@@ -329,6 +332,7 @@ impl Default for Parallel {
             windows: 0,
             groups: 2,
             profile_epochs: 2,
+            cached_costs: false,
             scale_rate: false,
         }
     }

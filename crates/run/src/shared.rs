@@ -66,6 +66,11 @@ impl Shared {
         self.goal.split().windows(&self.settings)
     }
 
+    /// Edges of each step.
+    pub fn edges(&self) -> Result<Vec<f64>> {
+        (0..self.store.steps()).map(|t| Ok(self.store.snapshot(t)?.len() as f64)).collect()
+    }
+
     /// The windows of an epoch in the order in which they are trained on.
     pub fn order(&self, epoch: usize) -> Vec<Range<Step>> {
         let mut order = self.windows();

@@ -11,9 +11,8 @@ use crate::evaluate::{Evaluation, Metrics, evaluate, measure};
 use crate::folder::{Folder, checkpoint, now};
 use crate::frames::process_memory;
 use crate::learner::Learner;
-use crate::profile::Profile;
 use crate::saved::{Best, Position, save};
-use crate::scheduling::schedule;
+use crate::scheduling::Scheduling;
 use crate::settings::Mode;
 use crate::split::Part;
 use crate::task;
@@ -30,6 +29,9 @@ pub trait Watch: Send {
 
     /// Whether to stop at the next window.
     fn stop(&self) -> bool;
+
+    /// Something that is neither an epoch nor an error was found out.
+    fn note(&mut self, _: &str) {}
 }
 
 /// Where training is.
@@ -118,7 +120,7 @@ pub fn train(
     let deciding = task::metrics_of(&settings)?[0];
     let (epochs, patience) = (settings.train.epochs, settings.train.patience);
     let mut stop = false;
-    let mut profile = Profile::new(learner.shared.windows().len());
+    let mut scheduling = Scheduling::begin(learner, &position, watch)?;
     while position.epoch < epochs && !position.finished {
         let turns = turns(&learner.shared, position.epoch, learner.scheduled.as_ref());
         let windows = turns.iter().map(Vec::len).sum();
@@ -153,7 +155,7 @@ pub fn train(
             }
         }
         let trained = pace.seconds();
-        schedule(learner, &mut profile, trained, position.epoch + 1, folder)?;
+        scheduling.after_epoch(learner, trained, position.epoch + 1, folder, watch)?;
         let validation = measure(learner, Part::Validation)?;
         check_finite(&validation, position.epoch + 1)?;
         let reached = validation.get(deciding.name()).copied();

@@ -3,7 +3,7 @@
 mod report;
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
@@ -44,6 +44,10 @@ pub struct Simulate {
     /// Seconds of a made-up group on average [default: 0.2]
     #[arg(long, value_name = "SECONDS")]
     mean: Option<f64>,
+    /// A file with the cost model that training fitted: profile.json of a run, or one of the user's cache folder (see
+    /// parallel.cached_costs); what is given besides goes over it
+    #[arg(long, value_name = "FILE")]
+    costs: Option<PathBuf>,
     /// Seconds for each vertex of a snapshot [default: 50e-9]
     #[arg(long, value_name = "SECONDS")]
     seconds_per_vertex: Option<f64>,
@@ -213,7 +217,7 @@ impl Simulate {
                 while let Some(stop) = walk.step()? {
                     sizes.push(Size { vertices, edges: stop.snapshot.len() as u64 });
                 }
-                let usual = Linear::default();
+                let usual = self.costs.as_deref().map(cost_model).transpose()?.unwrap_or_default();
                 let linear = Linear {
                     vertex: self.seconds_per_vertex.unwrap_or(usual.vertex),
                     edge: self.seconds_per_edge.unwrap_or(usual.edge),
@@ -226,6 +230,7 @@ impl Simulate {
 
     fn made_up(&self, groups: usize) -> Result<Groups> {
         let of_store = [
+            ("--costs", self.costs.is_some()),
             ("--seconds-per-vertex", self.seconds_per_vertex.is_some()),
             ("--seconds-per-edge", self.seconds_per_edge.is_some()),
             ("--seconds-per-snapshot", self.seconds_per_snapshot.is_some()),
@@ -306,6 +311,19 @@ impl Simulate {
 }
 
 /// An error under the name of the option that it is about.
+/// The cost model in a file that training wrote.
+fn cost_model(path: &Path) -> Result<Linear> {
+    let bytes = std::fs::read(path).map_err(Error::resource("cannot read", path))?;
+    let wrong = |problem: String| Error::file(path, problem);
+    let file: serde_json::Value =
+        serde_json::from_slice(&bytes).map_err(|error| wrong(format!("is no JSON: {error}")))?;
+    let seconds = |name: &str| {
+        let seconds = file["model"][name].as_f64();
+        seconds.ok_or_else(|| wrong(format!("holds no cost model: there is no model.{name}")))
+    };
+    Ok(Linear { vertex: seconds("vertex")?, edge: seconds("edge")?, snapshot: seconds("snapshot")? })
+}
+
 fn typed(error: kymo_sim::Error) -> Error {
     match error {
         kymo_sim::Error::Plan(error) => Error::Plan(error),
