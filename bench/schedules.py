@@ -21,7 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 SIMULATED = "--groups 10000 --workers 4,64,512,1024 --strategy psg,blad,dygnex-g,fold,dygnex"
 GRAPH = "power-law --vertices 20000 --edges 200000 --steps 60 --trend stackoverflow"
 MODEL = "--model t-gcn --hidden 64 --window 4 --set train.patience=0"
-EPOCHS, PROFILE = 6, 2
+EPOCHS, PROFILE = 8, 4
 
 
 def epochs(folder, workers):

@@ -44,7 +44,8 @@ pub struct Parallel {
     pub windows: usize,
     /// Windows that a scheduler may give a worker in an iteration, one after the other.
     pub groups: usize,
-    /// Epochs before windows are scheduled by what they took; the first of several is not counted.
+    /// Epochs before windows are scheduled by what they took, which is the median; the first of several is not counted, and the
+    /// second is often still slow.
     pub profile_epochs: usize,
     /// Whether these epochs are scheduled, too, by what earlier runs on this machine took (the user's cache folder), where that is
     /// known. What such a run computes depends on the cache, so it must be asked for.
@@ -331,7 +332,7 @@ impl Default for Parallel {
             strategy: "psg".into(),
             windows: 0,
             groups: 2,
-            profile_epochs: 2,
+            profile_epochs: 4,
             cached_costs: false,
             scale_rate: false,
         }
