@@ -133,9 +133,9 @@ impl Peer {
             let take = |&var| gradients.take(var).unwrap_or_default();
             (tape.value(loss)[0], bound.vars().iter().map(take).collect::<Vec<_>>())
         };
-        let slices: Vec<&[f32]> = gradients.iter().map(|gradient| &**gradient).collect();
+        let slices: Vec<&[f32]> = gradients.iter().map(|gradient| gradient.host()).collect();
         self.optimiser.step(&mut self.params.values, &slices, 1e-2).unwrap();
-        gradients.into_iter().for_each(|gradient| self.arena.give(gradient));
+        gradients.into_iter().for_each(|gradient| gradient.give(&self.arena));
         loss
     }
 }

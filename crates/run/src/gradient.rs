@@ -1,6 +1,6 @@
 //! The gradient of an iteration: what windows add up to, over all workers, and what is decided with it.
 
-use kymo_tensor::Buffer;
+use kymo_tensor::Numbers;
 
 use crate::error::Result;
 use crate::team::Team;
@@ -59,10 +59,11 @@ impl Gradient {
     ///
     /// An empty one says that nothing depends on the parameter there, which is the same as zeros: whether a worker finds that
     /// out must not decide whether the optimiser moves on.
-    pub fn add(&mut self, gradients: &[Buffer]) {
+    pub fn add(&mut self, gradients: &[Numbers]) {
         for (start, gradient) in self.starts.iter().zip(gradients) {
+            let gradient = gradient.host();
             let sum = &mut self.values[*start..start + gradient.len()];
-            sum.iter_mut().zip(gradient.iter()).for_each(|(sum, value)| *sum += value);
+            sum.iter_mut().zip(gradient).for_each(|(sum, value)| *sum += value);
         }
     }
 

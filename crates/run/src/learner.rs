@@ -9,7 +9,7 @@ use kymo_model::{Around, Exchanged, Extent, Frame, Params};
 use kymo_plan::Shares;
 use kymo_plan::schedule::Schedule;
 use kymo_tensor::optim::{self, Adam, AdamSettings, Decay, Optimiser, Sgd, SgdSettings, clip_norm};
-use kymo_tensor::{Arena, Buffer, Tape};
+use kymo_tensor::{Arena, Numbers, Tape};
 use kymo_trace::Kind;
 
 use crate::carried::Carried;
@@ -242,15 +242,15 @@ impl Learner {
             // Also where the loss is no number: peers wait for their part of the way back.
             let mut gradients = pass.tape.backward(loss)?;
             let take = |&var| gradients.take(var).unwrap_or_default();
-            let taken = pass.params.vars().iter().map(take).collect::<Vec<Buffer>>();
-            Ok(Some((pass.tape.value(loss)[0], taken)))
+            let taken = pass.params.vars().iter().map(take).collect::<Vec<Numbers>>();
+            Ok(Some((pass.tape.read(loss)?[0], taken)))
         })?;
         drop(computing);
         self.carried = after;
         if let Some((loss, gradients)) = done {
             gradient.add_loss(loss, self.cells.is_none() || self.team.leads());
             gradient.add(&gradients);
-            gradients.into_iter().for_each(|gradient| self.arena.give(gradient));
+            gradients.into_iter().for_each(|gradient| gradient.give(&self.arena));
         }
         Ok(stages)
     }
@@ -338,7 +338,10 @@ impl Learner {
             };
             let done = finish(&*self.shared.goal, pass)?;
             let exchange: Matrices = match look.hand_over {
-                true => exchanged.after.iter().map(|&var| tape.value(var).to_vec()).collect(),
+                true => {
+                    let read = |&var| Ok(tape.read(var)?.into_owned());
+                    exchanged.after.iter().map(read).collect::<Result<_>>()?
+                }
                 false => Vec::new(),
             };
             (done, exchange)

@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytemuck::{Pod, Zeroable};
 
+use crate::cuda::Device;
+
 /// Sixteen numbers: a line of the cache, and the widest register.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C, align(64))]
@@ -63,12 +65,24 @@ pub struct Arena {
     /// Whether a buffer may be lent that is much longer than was asked for. Blocks of rows are alike but for the last one,
     /// which is shorter and which another thread may get in the next step: it is to find room in the buffers of a whole block.
     lends_longer: bool,
+    /// Where tapes with this arena do their work, if not on the host.
+    device: Option<Device>,
 }
 
 impl Arena {
     /// An arena without buffers.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// An arena whose tapes do their work on a GPU.
+    pub fn on(device: Device) -> Self {
+        Arena { device: Some(device), ..Self::default() }
+    }
+
+    /// Where tapes with this arena do their work, if not on the host.
+    pub fn device(&self) -> Option<&Device> {
+        self.device.as_ref()
     }
 
     /// A buffer of this length that holds anything.

@@ -206,6 +206,10 @@ impl<'a> Tape<'a> {
         if inputs.is_empty() {
             return Err(Error::shape("by rows", "no inputs were given"));
         }
+        if self.arena().device().is_some() {
+            // A GPU has no cache that a block would have to stay in: all rows are one block, and the way back is the tape's own.
+            return body(self, 0..rows, by_row, shared);
+        }
         let wants_gradient = inputs.iter().map(|&input| self.wants_gradient(input)).collect();
         let op = ByRows { arena: self.arena(), rows, by_row: by_row.len(), wants_gradient, body };
         self.apply(op, &inputs)

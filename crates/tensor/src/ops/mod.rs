@@ -9,6 +9,7 @@ mod by_rows;
 mod cell_tests;
 mod columns;
 mod cross_entropy;
+mod dense;
 mod dropout;
 mod edge_scores;
 mod edge_softmax;
@@ -30,6 +31,10 @@ mod scatter;
 mod sddmm;
 mod spmm;
 mod summary;
+mod sums;
+
+use crate::cuda::Source;
+pub(crate) use sums::permuted;
 
 pub use dropout::Places;
 pub use linear::{multiply, multiply_into, weight_gradient};
@@ -37,3 +42,6 @@ pub use spmm::{multiply_sparse, multiply_sparse_transposed};
 
 /// Rows that one thread works on at a time: few enough that what belongs to them stays in the second-level cache.
 pub(crate) const ROWS: usize = 256;
+
+/// All files of kernels: of the operations that have some, and of what they share.
+pub(crate) static KERNELS: &[&Source] = &[&crate::cuda::tape::FILL, &dense::DENSE, &sums::SUMS];
