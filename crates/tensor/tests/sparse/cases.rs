@@ -75,7 +75,7 @@ pub fn cases(width: usize, heads: usize) -> Vec<Case> {
             name: "spmm of fixed values",
             inputs: Box::new(move |pattern| vec![x(pattern)]),
             apply: Box::new(|tape, pattern, vars| {
-                tape.spmm_fixed(pattern.clone(), Arc::new(fixed(pattern)), vars[0])
+                tape.spmm_fixed(pattern.clone(), Arc::new(fixed(pattern).into()), vars[0])
             }),
             exact: Box::new(move |pattern, inputs| {
                 let values = fixed(pattern);

@@ -219,7 +219,7 @@ fn wrong_shapes_are_refused() {
     assert_eq!(heads, "spmm: rows of 4 numbers cannot be divided among 3 heads");
     let values = problem(&|tape| {
         let x = tape.filled(Shape::new(5, 4), 1.0);
-        tape.spmm_fixed(pattern.clone(), Arc::new(vec![1.0; 2]), x)
+        tape.spmm_fixed(pattern.clone(), Arc::new(vec![1.0; 2].into()), x)
     });
     assert_eq!(values, "spmm: the matrix of values is 2 x 1, expected 3 x 1");
     let slope = problem(&|tape| {
