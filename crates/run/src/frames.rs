@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use kymo_graph::{Step, Store, Vertex};
 use kymo_model::{Budget, Graph, Kept};
 use kymo_plan::Place;
+use kymo_tensor::Held as Stays;
 
 use crate::cells::{Cells, Neighbours};
 use crate::error::{Error, Result};
@@ -22,7 +23,7 @@ pub struct Loaded {
     /// Its edges.
     pub graph: Graph,
     /// The constant columns of its vertices, and below them those of their neighbours elsewhere.
-    pub rows: Vec<f32>,
+    pub rows: Stays,
     /// The vertices of those rows, where they are not all.
     pub vertices: Option<Arc<Vec<Vertex>>>,
     /// What is kept of its products.
@@ -148,7 +149,7 @@ impl Frames {
         let snapshot = self.store.snapshot(t)?;
         let with = |graph, rows, vertices, neighbours| Loaded {
             graph,
-            rows,
+            rows: Vec::into(rows),
             vertices,
             kept: Kept::new(self.budget.clone()),
             neighbours,

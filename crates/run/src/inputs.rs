@@ -233,14 +233,14 @@ impl Inputs {
     pub fn columns<'a>(
         &self,
         tape: &mut Tape<'a>,
-        rows: &'a [f32],
+        rows: &'a Held,
         learnt: &[Var],
         vertices: Option<&Arc<Vec<Vertex>>>,
     ) -> Result<Var> {
         let mut parts = Vec::with_capacity(1 + learnt.len());
         let count = vertices.map_or(self.vertices, |vertices| vertices.len());
         if self.constant_width() > 0 {
-            parts.push(tape.constant(Shape::new(count, self.constant_width()), rows)?);
+            parts.push(tape.held(Shape::new(count, self.constant_width()), rows)?);
         }
         for &learnt in learnt {
             parts.push(match vertices {

@@ -34,6 +34,14 @@ impl Buffer {
     }
 }
 
+impl From<&[f32]> for Buffer {
+    fn from(values: &[f32]) -> Self {
+        let mut buffer = Buffer::new(values.len(), values.len().next_multiple_of(16));
+        buffer.copy_from_slice(values);
+        buffer
+    }
+}
+
 impl Deref for Buffer {
     type Target = [f32];
 

@@ -39,6 +39,19 @@ impl Numbers {
         }
     }
 
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        match self {
+            Numbers::Host(values) => values.len(),
+            Numbers::Device(memory) => memory.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// Gives memory back to where it came from.
     pub fn give(self, arena: &Arena) {
         if let Numbers::Host(buffer) = self {
@@ -132,6 +145,25 @@ impl<'a> Tape<'a> {
             None => self.constant(shape, values),
             Some(device) => self.resident(shape, values.on(device)?, false),
         }
+    }
+
+    /// A matrix that a tape made and that was kept ([`Tape::copy_of`]).
+    pub fn kept(&mut self, shape: Shape, values: &'a Numbers) -> Result<Var> {
+        match values {
+            Numbers::Host(values) => self.constant(shape, values),
+            Numbers::Device(memory) => self.resident(shape, memory.all(), false),
+        }
+    }
+
+    /// A copy of a matrix that outlives the tape, where the tape works.
+    pub fn copy_of(&self, var: Var) -> Result<Numbers> {
+        let Some(device) = self.arena.device() else {
+            return Ok(Numbers::Host(Buffer::from(self.value(var))));
+        };
+        let values = self.slice(device, var)?;
+        let copy = device.take(values.len())?;
+        device.copy(values, copy.all())?;
+        Ok(Numbers::Device(copy))
     }
 
     /// A matrix that is on the GPU already, where this tape works.

@@ -6,6 +6,7 @@
 use super::pieces::{by_pieces, taken};
 use super::product::{Columns, ColumnsMut, Side, multiply_columns, weight_gradient_columns};
 use super::recurrent::{Input, Part, quarters_mut, split};
+use crate::cuda;
 use crate::error::{Error, Result, expect_shape};
 use crate::op::{Back, Op, Shape, View};
 use crate::simd::{fma, sigmoid_all, simd, tanh_all};
@@ -93,12 +94,12 @@ simd! {
     fn activate_back(cell: (&[f32], &[f32]), state: Option<&[f32]>, upstream: &[f32], width: usize, gates: &mut [f32], state_gradient: Option<&mut [f32]>) = activate_back_body;
 }
 
-struct Lstm {
-    has_state: bool,
+pub(super) struct Lstm {
+    pub(super) has_state: bool,
 }
 
 impl Lstm {
-    fn parts(width: usize) -> [Part; 1] {
+    pub(super) fn parts(width: usize) -> [Part; 1] {
         [Part { from: 0..4 * width, to: 0 }]
     }
 
@@ -192,6 +193,14 @@ impl Op for Lstm {
         }
         Input::Product.back_weights(inputs, &parts, (gates, stride), back.gradients);
         Ok(())
+    }
+
+    fn cuda(&self, call: cuda::Call<'_>) -> Result<()> {
+        self.forward_on(&call)
+    }
+
+    fn cuda_back(&self, back: cuda::Back<'_>) -> Result<()> {
+        self.backward_on(&back)
     }
 }
 

@@ -15,15 +15,19 @@ mod edge_scores;
 mod edge_softmax;
 mod elementwise;
 mod gated;
+mod gated_on;
 mod gather;
 mod gru;
+mod gru_on;
 mod head_dots;
 mod linear;
 mod loss;
 mod lstm;
+mod lstm_on;
 pub(crate) mod pieces;
 mod product;
 mod recurrent;
+mod recurrent_on;
 mod reduce;
 mod row_max;
 mod rows;
@@ -44,4 +48,5 @@ pub use spmm::{multiply_sparse, multiply_sparse_transposed};
 pub(crate) const ROWS: usize = 256;
 
 /// All files of kernels: of the operations that have some, and of what they share.
-pub(crate) static KERNELS: &[&Source] = &[&crate::cuda::tape::FILL, &dense::DENSE, &sums::SUMS];
+pub(crate) static KERNELS: &[&Source] =
+    &[&crate::cuda::tape::FILL, &dense::DENSE, &recurrent_on::CELLS, &sums::SUMS, &crate::optim::UPDATE];
