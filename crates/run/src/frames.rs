@@ -191,8 +191,12 @@ pub fn memory(setting: &str) -> Result<usize> {
     if setting == "auto" {
         return Ok(machine_memory().unwrap_or(4 << 30) / 4);
     }
-    let wrong =
-        || Error::settings("run.memory", format!("found '{setting}', expected a size such as 2GiB or auto"));
+    size("run.memory", setting)
+}
+
+/// A number of bytes as it is typed for a setting.
+pub fn size(name: &'static str, setting: &str) -> Result<usize> {
+    let wrong = || Error::settings(name, format!("found '{setting}', expected a size such as 2GiB or auto"));
     let end = setting.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(setting.len());
     let number: f64 = setting[..end].parse().map_err(|_| wrong())?;
     let unit = match setting[end..].trim() {

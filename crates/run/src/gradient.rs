@@ -50,6 +50,11 @@ impl Gradient {
         parameters + FACTS
     }
 
+    /// Whether no window has been added since it was begun.
+    pub fn is_new(&mut self) -> bool {
+        self.facts()[1] == 0.0
+    }
+
     fn facts(&mut self) -> &mut [f32] {
         let at = self.values.len() - FACTS;
         &mut self.values[at..]

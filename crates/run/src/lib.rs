@@ -5,6 +5,7 @@ pub mod carried;
 pub mod cells;
 pub mod checkpoint;
 pub mod clock;
+pub mod device;
 pub mod error;
 pub mod evaluate;
 pub mod file;

@@ -152,6 +152,7 @@ pub fn train(
                 write_checkpoint(learner, &position, &best, folder)?;
             }
         }
+        learner.bring_home()?;
         let trained = pace.seconds();
         schedule(learner, &mut profile, trained, position.epoch + 1, folder)?;
         let validation = measure(learner, Part::Validation)?;
@@ -242,6 +243,7 @@ fn write_checkpoint(
     folder: &Option<Folder>,
 ) -> Result<()> {
     let begun = Instant::now();
+    learner.bring_home()?;
     learner.gather_carried()?;
     if let Some(folder) = folder {
         save(learner, position, best, &checkpoint(folder.path()))?;

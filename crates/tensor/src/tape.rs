@@ -4,7 +4,8 @@
 //! operations that take part in an exchange rely on.
 
 use std::borrow::Cow;
-use std::sync::OnceLock;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
 
 use crate::arena::{Arena, Buffer};
 use crate::cuda::{Held, Memory, Slice};
@@ -65,6 +66,8 @@ pub(crate) enum Value<'a> {
     Borrowed(&'a [f32]),
     /// Numbers that are on the GPU already.
     Resident(Slice<'a>),
+    /// Numbers that are on the GPU already and are held by others, too.
+    Shared(Arc<Memory>),
     /// The same number everywhere, on a tape that works on a GPU.
     Filled(f32),
 }
@@ -75,7 +78,7 @@ impl Value<'_> {
         match self {
             Value::Made(numbers) => numbers.host(),
             Value::Borrowed(values) => values,
-            Value::Resident(_) | Value::Filled(_) => &[],
+            Value::Resident(_) | Value::Shared(_) | Value::Filled(_) => &[],
         }
     }
 }
@@ -144,6 +147,19 @@ impl<'a> Tape<'a> {
         match self.arena.device() {
             None => self.constant(shape, values),
             Some(device) => self.resident(shape, values.on(device)?, false),
+        }
+    }
+
+    /// Some rows of a matrix that does not change from tape to tape, for as long as this tape lives: copied on the host, found on a
+    /// GPU, where all rows are asked for.
+    pub fn held_rows(&mut self, columns: usize, values: &Held, rows: Range<usize>) -> Result<Var> {
+        let shape = Shape::new(rows.len(), columns);
+        match self.arena.device() {
+            Some(device) if shape.len() == values.len() => {
+                let memory = values.shared(device)?.clone();
+                Ok(self.push(Node::input(shape, Value::Shared(memory), false)))
+            }
+            _ => self.copied(shape, values.get(rows.start * columns..rows.end * columns).unwrap_or_default()),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::ops::Deref;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use super::call::Slice;
 use super::device::Device;
@@ -14,7 +14,7 @@ use crate::ops::permuted;
 /// Numbers that do not change, with their copy on a GPU.
 pub struct Held<T = f32> {
     values: Vec<T>,
-    resident: OnceLock<Memory>,
+    resident: OnceLock<Arc<Memory>>,
     /// The copy in the order of the transpose of the sparse matrix that the numbers are the values of.
     transposed: OnceLock<Memory>,
 }
@@ -42,7 +42,16 @@ impl<T: fmt::Debug> fmt::Debug for Held<T> {
 impl<T: bytemuck::Pod> Held<T> {
     /// Its copy on the GPU, made when it is first asked for.
     pub fn on(&self, device: &Device) -> Result<Slice<'_>> {
-        resident(&self.resident, || device.upload(&self.values))
+        Ok(self.shared(device)?.all())
+    }
+
+    /// Its copy on the GPU, to be held by others, too.
+    pub(crate) fn shared(&self, device: &Device) -> Result<&Arc<Memory>> {
+        if let Some(memory) = self.resident.get() {
+            return Ok(memory);
+        }
+        let memory = Arc::new(device.upload(&self.values)?);
+        Ok(self.resident.get_or_init(|| memory))
     }
 }
 

@@ -36,6 +36,7 @@ impl<'a> Tape<'a> {
         match &node.value {
             Value::Made(Numbers::Device(memory)) => Ok(memory.all()),
             Value::Resident(slice) => Ok(*slice),
+            Value::Shared(memory) => Ok(memory.all()),
             Value::Filled(value) => resident(&node.brought, || {
                 let memory = device.take(node.shape.len())?;
                 device.fill(memory.all(), *value)?;
