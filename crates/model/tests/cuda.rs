@@ -101,13 +101,19 @@ fn every_model_comes_to_the_same_on_a_gpu() {
                 assert_eq!(found.len(), expected.len(), "{what}: {number}");
                 let largest = expected.iter().fold(0.0f32, |most, value| most.max(value.abs())).max(1e-3);
                 let worst = found.iter().zip(expected).map(|(a, b)| (a - b).abs()).fold(0.0f32, f32::max);
-                assert!(worst <= tolerance * largest, "{what}: {number} is off by {worst}, its largest is {largest}");
+                assert!(
+                    worst <= tolerance * largest,
+                    "{what}: {number} is off by {worst}, its largest is {largest}"
+                );
                 assert!(found.iter().all(|value| value.is_finite()), "{what}: {number}");
             }
             // Again, with what the first layer hears kept: computed the first time, found the second.
             let kept: Vec<Kept> = graphs.iter().map(|_| Kept::new(Budget::new(usize::MAX))).collect();
             for _ in 0..2 {
-                assert!(run(&arena, &graphs, Some(&kept), recipe.name, &config) == found, "{what}: other bits");
+                assert!(
+                    run(&arena, &graphs, Some(&kept), recipe.name, &config) == found,
+                    "{what}: other bits"
+                );
             }
         }
     }

@@ -75,7 +75,12 @@ pub struct Sum<'a> {
     pub adds: bool,
 }
 
-impl Sum<'_> {
+impl<'a> Sum<'a> {
+    /// Some of the numbers.
+    pub(crate) fn range(self, range: Range<usize>) -> Sum<'a> {
+        Sum { values: self.values.range(range), ..self }
+    }
+
     /// What is there is multiplied by this first.
     pub(crate) fn keep(self) -> f32 {
         if self.adds { 1.0 } else { 0.0 }

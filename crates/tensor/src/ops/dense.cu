@@ -33,12 +33,12 @@ extern "C" __global__ void __launch_bounds__(256)
 }
 
 // Adds the shares of each column in order, in double precision: a warp has a column.
-extern "C" __global__ void column_sums_of_shares(wide columns, const float* parts, int shares, float* output, int adds) {
+extern "C" __global__ void column_sums_of_shares(wide columns, const float* parts, wide stride, int shares, float* output, int adds) {
     const wide column = thread_number() / 32;
     const int lane = threadIdx.x % 32;
     if (column >= columns) return;
     double sum = 0.0;
-    for (int share = lane; share < shares; share += 32) sum += parts[share * columns + column];
+    for (int share = lane; share < shares; share += 32) sum += parts[share * stride + column];
     sum = sum_of_lanes<32>(sum);
     if (lane == 0) put(output + column, (float)sum, adds);
 }

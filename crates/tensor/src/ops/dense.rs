@@ -28,7 +28,24 @@ pub(crate) fn column_sums_on(
     let from = values.range(columns.start..values.len());
     let arguments = [rows.into(), from.into(), stride.into(), (count as i32).into(), parts.all().into()];
     device.run(&DENSE, "column_sums", &[], launch, &arguments)?;
-    let arguments =
-        [count.into(), parts.all().into(), (shares as i32).into(), output.values.into(), output.adds.into()];
+    shares_of_columns(device, (parts.all(), count), shares, output)
+}
+
+/// Adds up sums over shares of rows, which stand in rows of `stride` numbers, in order: as many columns as the output has.
+pub(crate) fn shares_of_columns(
+    device: &Device,
+    (parts, stride): (Slice<'_>, usize),
+    shares: usize,
+    output: Sum<'_>,
+) -> Result<()> {
+    let count = output.values.len();
+    let arguments = [
+        count.into(),
+        parts.into(),
+        stride.into(),
+        (shares as i32).into(),
+        output.values.into(),
+        output.adds.into(),
+    ];
     device.run(&DENSE, "column_sums_of_shares", &[], Launch::each(32 * count), &arguments)
 }

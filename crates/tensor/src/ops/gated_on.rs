@@ -1,8 +1,10 @@
 //! The gated cell of T-GCN on a GPU.
 
+use super::fused::{Cell, Fused};
 use super::gated::Gated;
+use super::recurrent::Input;
 use super::recurrent_on::{Place, each_unit};
-use crate::cuda::{Back, Call, Slice};
+use crate::cuda::{Argument, Back, Call, Slice};
 use crate::error::Result;
 
 /// The columns of the state weight for z and r, and those for n.
@@ -17,6 +19,14 @@ impl Gated {
         let Some(width @ 1..) = call.output.len().checked_div(rows) else { return Ok(()) };
         let stride = 3 * width;
         let [cell, reset] = call.saved.split(stride * rows);
+        let fused = self.fused(rows, inputs[0].shape.columns, width);
+        if self.input == Input::Product && fused.goes_forth(device) {
+            let [state, weight] = [at, at + 1].map(|number| inputs.get(number).map(|input| input.values));
+            let [x, x_weight, bias] = [0, 1, 2].map(|number| Argument::from(inputs[number].values));
+            let rest = [None.into(), cell.into(), reset.into(), call.output.into()];
+            return fused
+                .forward(device, &[&[x, x_weight, bias, state.into(), weight.into()][..], &rest].concat());
+        }
         let place = Place { values: cell, stride };
         self.input.start_on(device, inputs, &Self::parts(width), place)?;
         let (bias, state) = (self.input.bias_on(inputs), self.has_state.then(|| inputs[at].values));
@@ -37,12 +47,30 @@ impl Gated {
         let (device, inputs, at) = (back.device, back.inputs, self.input.count());
         let (rows, width) = (inputs[0].shape.rows, back.output.shape.columns);
         let stride = 3 * width;
-        let [cell, reset] = back.saved.split(stride * rows);
+        let [cell, _] = back.saved.split(stride * rows);
         let [gates, through] = back.scratch.split(stride * rows);
         let place = Place { values: gates, stride };
         let state = self.has_state.then(|| inputs[at].values);
         let sum = if self.has_state { back.gradients[at] } else { None };
         let before = sum.map(|sum| sum.values);
+        let fused = self.fused(rows, inputs[0].shape.columns, width);
+        if self.input == Input::Product && fused.goes_back(device, back.gradients[0].is_some()) {
+            let weight = inputs.get(at + 1).map(|input| input.values);
+            let arguments = [
+                cell.into(),
+                None.into(),
+                state.into(),
+                back.upstream.into(),
+                inputs[1].values.into(),
+                weight.into(),
+                gates.into(),
+                before.into(),
+                sum.is_some_and(|sum| sum.adds).into(),
+            ];
+            let biases: Vec<_> = back.gradients[2].map(|bias| (0, bias)).into_iter().collect();
+            fused.backward(device, &arguments, back.gradients[0], &biases)?;
+            return self.weights_on(back, true);
+        }
         let arguments = [
             cell.into(),
             state.into(),
@@ -62,14 +90,30 @@ impl Gated {
                 let (from, both) = (gates.factor(stride), both.transposed(stride));
                 device.product([rows, 2 * width, width], from, both, 1.0, (before, width))?;
             }
-            if let Some(sum) = back.gradients[at + 1] {
-                let sizes = [width, rows, 2 * width];
-                let from = gates.factor(stride);
-                device.product(sizes, state.transposed(width), from, sum.keep(), (sum.values, stride))?;
-                let output = (weights(sum.values, width)[1], stride);
-                device.product([width, rows, width], reset.transposed(width), dn, sum.keep(), output)?;
-            }
         }
-        self.input.back_on(back, &Self::parts(width), place)
+        self.weights_on(back, false)
+    }
+
+    fn fused(&self, rows: usize, input: usize, width: usize) -> Fused {
+        Fused { cell: Cell::Gated, rows, input, width, state: self.has_state }
+    }
+
+    /// The gradients of the weights, from those of the gates, and of the input and the bias unless they `are_done`.
+    fn weights_on(&self, back: &Back<'_>, are_done: bool) -> Result<()> {
+        let (device, at) = (back.device, self.input.count());
+        let (rows, width) = (back.inputs[0].shape.rows, back.output.shape.columns);
+        let stride = 3 * width;
+        let reset = back.saved.split(stride * rows)[1];
+        let gates = Place { values: back.scratch.split(stride * rows)[0], stride };
+        if self.has_state
+            && let Some(sum) = back.gradients[at + 1]
+        {
+            let (state, from) = (back.inputs[at].values.transposed(width), gates.values.factor(stride));
+            device.product([width, rows, 2 * width], state, from, sum.keep(), (sum.values, stride))?;
+            let (dn, output) = (gates.from(2 * width).factor(stride), weights(sum.values, width)[1]);
+            let sizes = [width, rows, width];
+            device.product(sizes, reset.transposed(width), dn, sum.keep(), (output, stride))?;
+        }
+        self.input.back_on(back, &Self::parts(width), gates, are_done)
     }
 }

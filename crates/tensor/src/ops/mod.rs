@@ -14,6 +14,7 @@ mod dropout;
 mod edge_scores;
 mod edge_softmax;
 mod elementwise;
+mod fused;
 mod gated;
 mod gated_on;
 mod gather;
@@ -48,5 +49,11 @@ pub use spmm::{multiply_sparse, multiply_sparse_transposed};
 pub(crate) const ROWS: usize = 256;
 
 /// All files of kernels: of the operations that have some, and of what they share.
-pub(crate) static KERNELS: &[&Source] =
-    &[&crate::cuda::tape::FILL, &dense::DENSE, &recurrent_on::CELLS, &sums::SUMS, &crate::optim::UPDATE];
+pub(crate) static KERNELS: &[&Source] = &[
+    &crate::cuda::tape::FILL,
+    &dense::DENSE,
+    &fused::FUSED,
+    &recurrent_on::CELLS,
+    &sums::SUMS,
+    &crate::optim::UPDATE,
+];

@@ -76,8 +76,14 @@ impl Input {
         Ok(())
     }
 
-    /// The gradients of the input, of its weight and of its bias, from those of the gates.
-    pub(super) fn back_on(self, back: &Back<'_>, parts: &[Part], gates: Place<'_>) -> Result<()> {
+    /// The gradients of the input, of its weight and of its bias, from those of the gates; of the weight alone where the others `are_done`.
+    pub(super) fn back_on(
+        self,
+        back: &Back<'_>,
+        parts: &[Part],
+        gates: Place<'_>,
+        are_done: bool,
+    ) -> Result<()> {
         let (device, x, rows) = (back.device, back.inputs[0], back.inputs[0].shape.rows);
         let all: usize = parts.iter().map(|part| part.from.len()).sum();
         if self == Input::Gates {
@@ -93,7 +99,7 @@ impl Input {
         let inner = x.shape.columns;
         for (number, part) in parts.iter().enumerate() {
             let (columns, from) = (part.from.len(), gates.from(part.to));
-            if let Some(sum) = back.gradients[0] {
+            if let Some(sum) = back.gradients[0].filter(|_| !are_done) {
                 let keep = if number > 0 { 1.0 } else { sum.keep() };
                 let weight = Place { values: back.inputs[1].values, stride: all }.from(part.from.start);
                 device.product(
@@ -113,7 +119,7 @@ impl Input {
                     (Place { values: sum.values, stride: all }.from(part.from.start), all),
                 )?;
             }
-            if let Some(sum) = back.gradients[2] {
+            if let Some(sum) = back.gradients[2].filter(|_| !are_done) {
                 let to = Sum { values: sum.values.range(part.from.clone()), ..sum };
                 column_sums_on(device, (gates.values, gates.stride, part.to..part.to + columns), rows, to)?;
             }

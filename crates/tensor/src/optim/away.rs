@@ -91,7 +91,7 @@ impl Away {
         let launch = Launch::blocks(SHARES);
         self.device.run(&UPDATE, "squares", &[], launch, &[count.into(), gradient.into(), parts.into()])?;
         let arguments = [SHARES.into(), parts.into(), norm.into()];
-        self.device.run(&UPDATE, "norm", &[], Launch::blocks(1), &arguments)?;
+        self.device.run(&UPDATE, "norm_of_squares", &[], Launch::blocks(1), &arguments)?;
         Ok(self.device.read(norm)?[0])
     }
 

@@ -45,7 +45,7 @@ extern "C" __global__ void __launch_bounds__(256) squares(wide count, const floa
 }
 
 // The root of their sum.
-extern "C" __global__ void __launch_bounds__(256) norm(wide count, const double* parts, float* output) {
+extern "C" __global__ void __launch_bounds__(256) norm_of_squares(wide count, const double* parts, float* output) {
     double sum = 0.0;
     for (wide i = threadIdx.x; i < count; i += 256) sum += parts[i];
     sum = sum_of_block(sum);

@@ -1,11 +1,11 @@
 //! One computation on the host and on a GPU.
 
-use kymo_tensor::cuda::{self, Device, Options};
+use kymo_tensor::cuda::{self, Device, Options, Precision};
 use kymo_tensor::{Arena, Result, Shape, Tape, Var};
 
 /// The GPU, or a word about why the test is skipped.
-pub fn device() -> Option<Device> {
-    match Device::open(Options::default()) {
+pub fn device(precision: Precision) -> Option<Device> {
+    match Device::open(Options { precision, ..Options::default() }) {
         Ok(device) => Some(device),
         Err(missing) => {
             assert_eq!(cuda::count(), 0, "{missing}");
@@ -65,14 +65,25 @@ fn run(
 
 /// Fails unless a computation comes to the same on the GPU as on the host, and twice to the same bits.
 pub fn same(name: &str, inputs: &[Input], build: impl Fn(&mut Tape<'_>, &[Var]) -> Result<Var>) {
-    let Some(device) = device() else { return };
+    same_within(Precision::Single, [1e-5, 1e-4], name, inputs, build);
+}
+
+/// As [`same`], with products in another precision, and values and gradients within so much of their largest.
+pub fn same_within(
+    precision: Precision,
+    tolerances: [f32; 2],
+    name: &str,
+    inputs: &[Input],
+    build: impl Fn(&mut Tape<'_>, &[Var]) -> Result<Var>,
+) {
+    let Some(device) = device(precision) else { return };
     let host = run(&Arena::new(), inputs, &build);
     let arena = Arena::on(device);
     let found = run(&arena, inputs, &build);
     for (number, (expected, found)) in host.iter().zip(&found).enumerate() {
         let what =
             if number == 0 { "its value".into() } else { format!("the gradient of input {}", number - 1) };
-        let tolerance = if number == 0 { 1e-5 } else { 1e-4 };
+        let tolerance = tolerances[usize::from(number > 0)];
         assert_eq!(found.len(), expected.len(), "{name}: {what}");
         let largest = expected.iter().fold(0.0f32, |most, value| most.max(value.abs())).max(1e-3);
         for (place, (found, expected)) in found.iter().zip(expected).enumerate() {

@@ -1,0 +1,152 @@
+//! Recurrent cells with their products inside, on the tensor cores of a GPU: for whoever allows factors to be rounded.
+//!
+//! Taken where the precision of the device allows it and the weights fit into shared memory; otherwise cells go the other way, with
+//! products by cuBLAS.
+
+use super::dense::shares_of_columns;
+use crate::cuda::{Argument, Device, Launch, Precision, Slice, Source, Sum};
+use crate::error::Result;
+
+/// The kernels.
+pub(crate) static FUSED: Source = Source {
+    name: "fused_cells",
+    text: include_str!("fused_cells.cu"),
+    samples: &[
+        &[("CELL", 0), ("WIDTH", 64), ("INPUT", 64), ("STATE", 1), ("DX", 1), ("BACKWARD", 1)],
+        &[("CELL", 0), ("WIDTH", 64), ("INPUT", 64), ("STATE", 0), ("DX", 0), ("FORWARD", 1)],
+        &[("CELL", 1), ("WIDTH", 32), ("INPUT", 48), ("STATE", 1), ("DX", 1), ("FORWARD", 1)],
+        &[("CELL", 1), ("WIDTH", 16), ("INPUT", 16), ("STATE", 1), ("DX", 1), ("BACKWARD", 1)],
+        &[("CELL", 2), ("WIDTH", 64), ("INPUT", 128), ("STATE", 1), ("DX", 0), ("FORWARD", 1)],
+        &[("CELL", 2), ("WIDTH", 64), ("INPUT", 128), ("STATE", 1), ("DX", 0), ("BACKWARD", 1)],
+    ],
+};
+
+/// The kinds of cells, by their numbers in the kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cell {
+    Lstm = 0,
+    Gru = 1,
+    Gated = 2,
+}
+
+/// A cell of known widths.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fused {
+    pub cell: Cell,
+    pub rows: usize,
+    /// Columns of the input and of the state.
+    pub input: usize,
+    pub width: usize,
+    /// Whether there is a state before.
+    pub state: bool,
+}
+
+/// Threads of a block.
+const THREADS: usize = 512;
+
+impl Fused {
+    /// Groups of gates: in a row, of the input's product, of the state's product.
+    fn groups(&self) -> [usize; 3] {
+        match self.cell {
+            Cell::Lstm => [4, 4, 4],
+            Cell::Gru => [4, 3, 3],
+            Cell::Gated => [3, 3, 2],
+        }
+    }
+
+    /// Rows of a tile.
+    fn tile(&self) -> usize {
+        256 / (self.width / 16)
+    }
+
+    /// Numbers of a weight of the state that stand apart.
+    fn apart(&self) -> usize {
+        if self.cell == Cell::Gated && self.state { self.width * self.width } else { 0 }
+    }
+
+    fn forward_bytes(&self) -> usize {
+        let ([_, of_input, of_state], width, tile) = (self.groups(), self.width, self.tile());
+        let mut numbers = self.input * of_input * width + self.apart() + tile * (self.input + 4);
+        if self.state {
+            let tiles = if self.cell == Cell::Gated { 2 } else { 1 };
+            numbers += width * of_state * width + tiles * tile * (width + 4);
+        }
+        4 * numbers
+    }
+
+    fn backward_bytes(&self, dx: bool) -> usize {
+        let ([groups, of_input, of_state], width) = (self.groups(), self.width);
+        let mut numbers = self.apart() + self.tile() * (groups * width + 4);
+        if self.state {
+            numbers += of_state * width * width;
+        }
+        if dx {
+            numbers += of_input * width * self.input;
+        }
+        4 * numbers
+    }
+
+    fn suits(&self, device: &Device) -> bool {
+        let aligned = [16, 32, 64].contains(&self.width) && self.input > 0 && self.input.is_multiple_of(8);
+        device.precision() != Precision::Single && aligned && self.rows > 0 && self.rows < i32::MAX as usize
+    }
+
+    /// Whether this way can be taken forth.
+    pub fn goes_forth(&self, device: &Device) -> bool {
+        self.suits(device) && self.forward_bytes() <= device.facts().shared_bytes
+    }
+
+    /// Whether this way can be taken back, with the gradient of the input or without it.
+    pub fn goes_back(&self, device: &Device, dx: bool) -> bool {
+        let divided = !dx || self.input.is_multiple_of(self.width / 2);
+        self.suits(device) && divided && self.backward_bytes(dx) <= device.facts().shared_bytes
+    }
+
+    fn defined(&self, way: &'static str, dx: bool) -> [(&'static str, usize); 6] {
+        [
+            ("CELL", self.cell as usize),
+            ("WIDTH", self.width),
+            ("INPUT", self.input),
+            ("STATE", usize::from(self.state)),
+            ("DX", usize::from(dx)),
+            (way, 1),
+        ]
+    }
+
+    fn launch(&self, device: &Device, shared: usize) -> Launch {
+        let blocks = self.rows.div_ceil(self.tile()).min(device.facts().processors);
+        Launch { blocks: [blocks, 1], threads: THREADS, shared }
+    }
+
+    /// The cell and its new state. Arguments are those of the kernel behind the number of rows.
+    pub fn forward(&self, device: &Device, arguments: &[Argument]) -> Result<()> {
+        let mut all = vec![Argument::from(self.rows as i32)];
+        all.extend_from_slice(arguments);
+        let launch = self.launch(device, self.forward_bytes());
+        device.run(&FUSED, "fused_forward", &self.defined("FORWARD", false), launch, &all)
+    }
+
+    /// The gradients of the gates, of the state, of the input and, as sums over shares of the rows, of the biases: those are added to
+    /// where each of `biases` says, from the column that it names on.
+    pub fn backward(
+        &self,
+        device: &Device,
+        arguments: &[Argument],
+        dx: Option<Sum<'_>>,
+        biases: &[(usize, Sum<'_>)],
+    ) -> Result<()> {
+        let launch = self.launch(device, self.backward_bytes(dx.is_some()));
+        let columns = self.groups()[0] * self.width;
+        let parts = device.take(launch.blocks[0] * columns)?;
+        let mut all = vec![Argument::from(self.rows as i32)];
+        all.extend_from_slice(arguments);
+        let to: Option<Slice<'_>> = dx.map(|sum| sum.values);
+        all.extend([Argument::from(to), dx.is_some_and(|sum| sum.adds).into(), parts.all().into()]);
+        device.run(&FUSED, "fused_backward", &self.defined("BACKWARD", dx.is_some()), launch, &all)?;
+        for &(first, sum) in biases {
+            let from = parts.all().range(first..parts.len());
+            shares_of_columns(device, (from, columns), launch.blocks[0], sum)?;
+        }
+        Ok(())
+    }
+}
