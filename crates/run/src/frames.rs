@@ -213,7 +213,7 @@ pub fn size(name: &'static str, setting: &str) -> Result<usize> {
 }
 
 /// All memory of this machine, where it tells.
-fn machine_memory() -> Option<usize> {
+pub fn machine_memory() -> Option<usize> {
     field(Path::new("/proc/meminfo"), "MemTotal:")
 }
 

@@ -14,6 +14,7 @@ mod device;
 mod driver;
 pub mod kernels;
 pub(crate) mod lines;
+mod measure;
 mod memory;
 mod resident;
 pub(crate) mod tape;
@@ -22,6 +23,7 @@ pub use call::{Back, Call, Slice, Sum, View};
 pub(crate) use device::{Argument, Launch};
 pub use device::{Device, Facts, Options, Precision};
 pub use kernels::Source;
+pub use measure::{Measured, measure, product_error};
 pub use memory::Memory;
 pub use resident::Held;
 
