@@ -22,6 +22,7 @@ mod linear;
 mod loss;
 mod lstm;
 pub(crate) mod pieces;
+mod pointwise;
 mod product;
 mod recurrent;
 mod reduce;
@@ -44,4 +45,5 @@ pub use spmm::{multiply_sparse, multiply_sparse_transposed};
 pub(crate) const ROWS: usize = 256;
 
 /// All files of kernels: of the operations that have some, and of what they share.
-pub(crate) static KERNELS: &[&Source] = &[&crate::cuda::tape::FILL, &dense::DENSE, &sums::SUMS];
+pub(crate) static KERNELS: &[&Source] =
+    &[&crate::cuda::tape::FILL, &dense::DENSE, &pointwise::POINTWISE, &sums::SUMS];
