@@ -13,6 +13,7 @@ mod dense;
 mod dropout;
 mod edge_scores;
 mod edge_softmax;
+mod edges;
 mod elementwise;
 mod gated;
 mod gather;
@@ -45,5 +46,17 @@ pub use spmm::{multiply_sparse, multiply_sparse_transposed};
 pub(crate) const ROWS: usize = 256;
 
 /// All files of kernels: of the operations that have some, and of what they share.
-pub(crate) static KERNELS: &[&Source] =
-    &[&crate::cuda::tape::FILL, &dense::DENSE, &pointwise::POINTWISE, &sums::SUMS];
+pub(crate) static KERNELS: &[&Source] = &[
+    &crate::cuda::tape::FILL,
+    &attention::ATTENTION,
+    &cross_entropy::ENTROPY,
+    &dense::DENSE,
+    &edges::EDGES,
+    &head_dots::HEAD_DOTS,
+    &loss::LOSS,
+    &pointwise::POINTWISE,
+    &reduce::REDUCE,
+    &row_max::ROW_MAX,
+    &summary::SUMMARY,
+    &sums::SUMS,
+];

@@ -13,7 +13,7 @@ extern "C" __global__ void activate(wide count, const float* x, float* output, i
     float y;
     switch (kind) {
         case RELU: y = value > 0.f ? value : parameter * value; break;
-        case ELU: y = value > 0.f ? value : parameter * expm1f(value); break;
+        case ELU: y = value > 0.f ? value : parameter * expm1f(fminf(value, 0.f)); break;
         case SIGMOID: y = sigmoid(value); break;
         default: y = tanhf(value);
     }
