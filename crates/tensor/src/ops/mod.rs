@@ -13,6 +13,7 @@ mod dense;
 mod dropout;
 mod edge_scores;
 mod edge_softmax;
+mod edges;
 mod elementwise;
 mod fused;
 mod gated;
@@ -26,6 +27,7 @@ mod loss;
 mod lstm;
 mod lstm_on;
 pub(crate) mod pieces;
+mod pointwise;
 mod product;
 mod recurrent;
 mod recurrent_on;
@@ -50,10 +52,19 @@ pub(crate) const ROWS: usize = 256;
 
 /// All files of kernels: of the operations that have some, and of what they share.
 pub(crate) static KERNELS: &[&Source] = &[
+    &attention::ATTENTION,
     &crate::cuda::tape::FILL,
-    &dense::DENSE,
-    &fused::FUSED,
-    &recurrent_on::CELLS,
-    &sums::SUMS,
     &crate::optim::UPDATE,
+    &cross_entropy::ENTROPY,
+    &dense::DENSE,
+    &edges::EDGES,
+    &fused::FUSED,
+    &head_dots::HEAD_DOTS,
+    &loss::LOSS,
+    &pointwise::POINTWISE,
+    &recurrent_on::CELLS,
+    &reduce::REDUCE,
+    &row_max::ROW_MAX,
+    &summary::SUMMARY,
+    &sums::SUMS,
 ];
