@@ -3,16 +3,21 @@
 use kymo_tensor::cuda::{self, Device, Options};
 use kymo_tensor::{Arena, Result, Shape, Tape, Var};
 
-/// The GPU, or a word about why the test is skipped.
-pub fn device() -> Option<Device> {
-    match Device::open(Options::default()) {
+thread_local! {
+    // Opened once for each test, which has a thread of its own: opening takes longer than most comparisons.
+    static DEVICE: Option<Device> = match Device::open(Options::default()) {
         Ok(device) => Some(device),
         Err(missing) => {
             assert_eq!(cuda::count(), 0, "{missing}");
             eprintln!("skipped: {missing}");
             None
         }
-    }
+    };
+}
+
+/// The GPU, or a word about why the test is skipped.
+pub fn device() -> Option<Device> {
+    DEVICE.with(Clone::clone)
 }
 
 /// Numbers between -1 and 1 that follow from a salt.
