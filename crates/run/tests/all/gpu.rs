@@ -72,10 +72,16 @@ fn check(settings: &Settings, store: &Arc<Store>) {
         for (number, (found, expected)) in found.iter().zip(&expected).enumerate() {
             let largest = expected.iter().fold(0.1f32, |most, value| most.max(value.abs()));
             let worst = found.iter().zip(expected).map(|(a, b)| (a - b).abs()).fold(0.0f32, f32::max);
-            assert!(found.len() == expected.len() && worst <= 2e-3 * largest, "{what}, {device:?}: {number} is off by {worst}");
+            assert!(
+                found.len() == expected.len() && worst <= 2e-3 * largest,
+                "{what}, {device:?}: {number} is off by {worst}"
+            );
         }
     }
-    assert!(practise(settings, store, ["cuda", "cuda"]) == practise(settings, store, ["cuda", "cuda"]), "{what}: other bits");
+    assert!(
+        practise(settings, store, ["cuda", "cuda"]) == practise(settings, store, ["cuda", "cuda"]),
+        "{what}: other bits"
+    );
 }
 
 #[test]

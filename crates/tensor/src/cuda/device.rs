@@ -288,7 +288,7 @@ impl Device {
 
     /// Copies on the GPU.
     pub fn copy(&self, from: Slice<'_>, to: Slice<'_>) -> Result<()> {
-        if from.len() == 0 {
+        if from.is_empty() {
             return Ok(());
         }
         self.0.driver.copy(from.at(), to.at(), 4 * from.len()).map_err(problem)
@@ -296,7 +296,7 @@ impl Device {
 
     /// Fills with zeros.
     pub fn clear(&self, at: Slice<'_>) -> Result<()> {
-        if at.len() == 0 {
+        if at.is_empty() {
             return Ok(());
         }
         self.0.driver.clear(at.at(), 4 * at.len()).map_err(problem)

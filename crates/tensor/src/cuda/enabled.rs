@@ -44,9 +44,14 @@ const HALF: usize = 8 << 20;
 #[derive(Clone, Copy)]
 pub(super) struct Module(sys::CUmodule);
 
-/// A kernel.
+/// A kernel, with the bytes of each of its parameters where the driver tells.
 #[derive(Clone, Copy)]
-pub(super) struct Function(sys::CUfunction);
+pub(super) struct Function(sys::CUfunction, [u8; MOST_PARAMETERS]);
+
+const MOST_PARAMETERS: usize = 24;
+
+/// The first version of the driver that tells what parameters a kernel has.
+const TELLS_PARAMETERS: i32 = 12040;
 
 // SAFETY: both are handles that live as long as the context.
 unsafe impl Send for Module {}
@@ -280,7 +285,20 @@ impl Driver {
             let attribute = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
             result::function::set_function_attribute(function, attribute, most).map_err(driver_problem)?;
         }
-        Ok(Function(function))
+        let mut bytes = [0; MOST_PARAMETERS];
+        let mut version = 0;
+        // SAFETY: it writes a number, and two for each parameter that there is.
+        unsafe {
+            let _ = sys::cuDriverGetVersion(&mut version);
+            for (number, bytes) in bytes.iter_mut().enumerate().filter(|_| version >= TELLS_PARAMETERS) {
+                let (mut offset, mut size) = (0, 0);
+                if sys::cuFuncGetParamInfo(function, number, &mut offset, &mut size).result().is_err() {
+                    break;
+                }
+                *bytes = size as u8;
+            }
+        }
+        Ok(Function(function, bytes))
     }
 
     /// Launches a kernel on a grid; `block` is its threads and the bytes of shared memory it gets.
@@ -292,6 +310,16 @@ impl Driver {
         arguments: &[Argument],
     ) -> Result<(), String> {
         self.enter()?;
+        // A kernel that is given too little reads what lies behind it: better to be told.
+        let given = arguments.iter().map(|argument| match argument {
+            Argument::Address(_) | Argument::Long(_) => 8,
+            Argument::Integer(_) | Argument::Real(_) => 4,
+        });
+        let expected = function.1.iter().copied().take_while(|&bytes| bytes > 0);
+        if function.1[0] > 0 && !given.clone().eq(expected.clone()) {
+            let [given, expected] = [given.collect::<Vec<u8>>(), expected.collect()];
+            return Err(format!("arguments of {given:?} bytes were given for parameters of {expected:?}"));
+        }
         let mut places: Vec<*mut c_void> = arguments
             .iter()
             .map(|argument| match argument {

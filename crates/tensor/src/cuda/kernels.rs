@@ -104,6 +104,7 @@ mod tests {
     }
 
     #[test]
+    #[allow(clippy::print_stderr)]
     fn every_kernel_compiles_where_there_is_a_compiler() {
         if let Err(missing) = compiler_version() {
             eprintln!("skipped: {missing}");

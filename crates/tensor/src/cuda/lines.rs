@@ -15,7 +15,6 @@ const SEGMENT: usize = 128;
 /// Lines in the memory of a GPU.
 #[derive(Debug)]
 pub(crate) struct LinesOn {
-    starts: Memory,
     others: Memory,
     origins: Option<Memory>,
     segments: Memory,
@@ -52,7 +51,6 @@ impl LinesOn {
             lines_of_parts.resize(parts + count, line as i32);
         }
         Ok(LinesOn {
-            starts: device.upload(&starts)?,
             others: device.upload(lines.others())?,
             origins: lines.origins().map(|origins| device.upload(origins)).transpose()?,
             segments: device.upload(&segments)?,
@@ -62,11 +60,6 @@ impl LinesOn {
             count: segments.len(),
             cut_lines: cuts.len(),
         })
-    }
-
-    /// Where each line starts.
-    pub fn starts(&self) -> Slice<'_> {
-        self.starts.all()
     }
 
     /// The other end of each entry.

@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use super::ROWS;
-use super::dense::DENSE;
+use super::dense::shares_of_columns;
 use crate::cuda::{self, Launch, Source};
 use crate::error::{Error, Result, expect_inputs};
 use crate::op::{Back, Op, Shape, View};
@@ -146,14 +146,7 @@ impl Op for HeadDots {
             parts.all().into(),
         ];
         device.run(&HEAD_DOTS, "head_dots_vectors", &[], launch, &arguments)?;
-        let arguments = [
-            columns.into(),
-            parts.all().into(),
-            (shares as i32).into(),
-            gradient.values.into(),
-            gradient.adds.into(),
-        ];
-        device.run(&DENSE, "column_sums_of_shares", &[], Launch::each(32 * columns), &arguments)
+        shares_of_columns(device, (parts.all(), columns), shares, gradient)
     }
 }
 

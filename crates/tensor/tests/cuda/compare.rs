@@ -3,8 +3,12 @@
 use kymo_tensor::cuda::{self, Device, Options, Precision};
 use kymo_tensor::{Arena, Result, Shape, Tape, Var};
 
-/// The GPU, or a word about why the test is skipped.
-pub fn device(precision: Precision) -> Option<Device> {
+thread_local! {
+    // Opened once for each test, which has a thread of its own: opening takes longer than most comparisons.
+    static DEVICES: [Option<Device>; 2] = [Precision::Single, Precision::Tf32].map(open);
+}
+
+fn open(precision: Precision) -> Option<Device> {
     match Device::open(Options { precision, ..Options::default() }) {
         Ok(device) => Some(device),
         Err(missing) => {
@@ -13,6 +17,11 @@ pub fn device(precision: Precision) -> Option<Device> {
             None
         }
     }
+}
+
+/// The GPU, or a word about why the test is skipped.
+pub fn device(precision: Precision) -> Option<Device> {
+    DEVICES.with(|devices| devices[usize::from(precision != Precision::Single)].clone())
 }
 
 /// Numbers between -1 and 1 that follow from a salt.
@@ -86,12 +95,18 @@ pub fn same_within(
         let tolerance = tolerances[usize::from(number > 0)];
         assert_eq!(found.len(), expected.len(), "{name}: {what}");
         let largest = expected.iter().fold(0.0f32, |most, value| most.max(value.abs())).max(1e-3);
+        let (mut off, mut norm) = (0.0, 0.0);
         for (place, (found, expected)) in found.iter().zip(expected).enumerate() {
+            off += f64::from(found - expected).powi(2);
+            norm += f64::from(*expected).powi(2);
             assert!(
                 (found - expected).abs() <= tolerance * largest,
                 "{name}: {what} has {found} at {place}, expected {expected} (largest {largest})"
             );
         }
+        // The worst number may be far off by bad luck; all of them together may not.
+        let apart = (off / norm.max(1e-6)).sqrt();
+        assert!(apart <= f64::from(tolerance) / 4.0, "{name}: {what} is off by {apart:.1e} of its norm");
     }
     for _ in 0..2 {
         let again = run(&arena, inputs, &build);
