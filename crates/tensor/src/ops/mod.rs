@@ -30,6 +30,7 @@ mod scatter;
 mod sddmm;
 mod spmm;
 mod summary;
+mod turned;
 
 pub use dropout::Places;
 pub use linear::{multiply, multiply_into, weight_gradient};
