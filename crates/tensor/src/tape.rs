@@ -158,7 +158,18 @@ impl<'a> Tape<'a> {
 
     /// The gradients of `sum(seed * from)`.
     pub fn backward_with(&self, from: Var, seed: &[f32]) -> Result<Gradients<'a>> {
+        self.backward_onto(from, seed, [])
+    }
+
+    /// The gradients of `sum(seed * from)`, added to those that are given: they are found where gradients of their matrices are.
+    pub(crate) fn backward_onto(
+        &self,
+        from: Var,
+        seed: &[f32],
+        begun: impl IntoIterator<Item = (Var, Buffer)>,
+    ) -> Result<Gradients<'a>> {
         let mut all: Vec<Option<Buffer>> = self.nodes.iter().map(|_| None).collect();
+        begun.into_iter().for_each(|(var, sum)| all[var.0] = Some(sum));
         all[from.0] = Some(self.arena.copied(seed));
         for index in (0..=from.0).rev() {
             let node = &self.nodes[index];
