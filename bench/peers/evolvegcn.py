@@ -10,9 +10,12 @@ As in the authors' parameter files and code (IBM/EvolveGCN): an edge stands for 
 symmetric normalisation with a loop at every vertex; one-hot degrees; two layers of 100 columns with a random leaky ReLU; 10 snapshots of
 history and the present one; for every link so many pairs without one, the source drawn from those of the links, the target from the ends
 of edges in the history; cross-entropy weighed by class; a classifier with one hidden layer; Adam, one sample a step, in the order of
-time; MAP on validation every 5 epochs, the best epoch tested, an end after 50 epochs without a better one. `--cell matrix` is the GRU of the authors' code, whose columns are the
-columns of a weight; `--cell pygt` is the layer of PyTorch Geometric Temporal, which is square, so that all columns are as many as there
-are degrees. `--directed` takes edges as they are in the files, as Kymo does unless it is told otherwise.
+time; MAP on validation every 5 epochs, the best epoch tested, an end after 50 epochs without a better one. Not the same: the authors'
+code looks at validation after every epoch from the seventh on, and leaves the ReLU random there.
+
+`--cell matrix` is the GRU of the authors' code, whose columns are the columns of a weight; `--cell pygt` is the layer of PyTorch Geometric
+Temporal, which is square, so that all columns are as many as there are degrees.
+`--directed` takes edges as they are in the files, as Kymo does unless it is told otherwise.
 
 `mrr-evolvegcn` and `map` are those of crates/model/src/metric: all pairs are ranked, steps count the same.
 """
