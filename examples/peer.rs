@@ -1,5 +1,6 @@
 //! One training step at a time, for a driver that compares programs: `cargo run --release --example peer -- FILE MODEL LAYERS`,
-//! and `cuda f32|tf32|bf16` behind them for a GPU, `cached` at the end to keep what the first layer hears from step to step.
+//! and `cuda f32|tf32|bf16` behind them for a GPU, `cached` at the end to keep what the first layer hears from step to step. Where FILE has
+//! no target of a snapshot, its error does not count.
 //!
 //! FILE is safetensors with `starts.T`, `sources.T` (edges by target) and `targets.T` for every step T, `features`, and the
 //! parameters by name, `head.weight` and `head.bias` among them. Every line `step` on standard input is answered by the loss and
@@ -54,7 +55,7 @@ struct Peer {
     graphs: Vec<Graph>,
     features: Held,
     width: usize,
-    targets: Vec<Held>,
+    targets: Vec<Option<Held>>,
     kept: Option<Vec<Kept>>,
     arena: Arena,
     away: Option<Away>,
@@ -84,6 +85,10 @@ fn serve(file: &str, name: &str, layers: usize, arena: Arena, cached: bool) {
 impl Peer {
     fn read(data: &SafeTensors<'_>, name: &str, layers: usize, arena: Arena, cached: bool) -> Peer {
         let steps = (0..).take_while(|t| data.tensor(&format!("starts.{t}")).is_ok()).count();
+        let target = |t: usize| {
+            let name = format!("targets.{t}");
+            data.tensor(&name).is_ok().then(|| floats(data, &name).into())
+        };
         let graph = |t| {
             let starts = integers(data, &format!("starts.{t}")).iter().map(|&start| start as usize).collect();
             let sources = integers(data, &format!("sources.{t}")).iter().map(|&s| s as u32).collect();
@@ -110,7 +115,7 @@ impl Peer {
             away: arena.device().map(send),
             params,
             optimiser,
-            targets: (0..steps).map(|t| floats(data, &format!("targets.{t}")).into()).collect(),
+            targets: (0..steps).map(target).collect(),
             graphs,
             features: features.into(),
             width,
@@ -137,7 +142,8 @@ impl Peer {
 
     /// Mean squared error of a linear head after every step, one step of Adam; the loss, wherever it is.
     fn step(&mut self) -> Numbers {
-        let (vertices, steps) = (self.graphs[0].vertices(), self.graphs.len());
+        let vertices = self.graphs[0].vertices();
+        let count = self.targets.iter().flatten().count();
         let (loss, gradients) = {
             let mut tape = Tape::new(&self.arena);
             let bound = match &self.away {
@@ -152,7 +158,7 @@ impl Peer {
                 .collect();
             let exchanged = self.model.exchange(&mut tape, &bound, &window, &[]).unwrap();
             let head = [bound.get("head.weight").unwrap(), bound.get("head.bias").unwrap()];
-            let (scale, targets) = (1.0 / (vertices * steps) as f32, &self.targets);
+            let (scale, targets) = (1.0 / (vertices * count) as f32, &self.targets);
             let loss = loss_by_rows(
                 &mut tape,
                 &*self.model,
@@ -162,6 +168,7 @@ impl Peer {
                 move |tape, rows, outputs, head| {
                     let mut losses = Vec::with_capacity(outputs.steps.len());
                     for (&output, target) in outputs.steps.iter().zip(targets) {
+                        let Some(target) = target else { continue };
                         let target = tape.held_rows(1, target, rows.clone())?;
                         let prediction = tape.linear(output, head[0], head[1])?;
                         losses.push(tape.mse(prediction, target, None, scale)?);

@@ -28,7 +28,9 @@ data = load_file(FILE, device=DEVICE)
 STEPS = sum(name.startswith("starts.") for name in data)
 X = data["features"]
 N, HIDDEN, HEADS = len(X), len(data["head.weight"]), 4
-Y = [data[f"targets.{t}"] for t in range(STEPS)]
+# The snapshots whose error counts: those with targets.
+COUNTED = [t for t in range(STEPS) if f"targets.{t}" in data]
+Y = [data[f"targets.{t}"] for t in COUNTED]
 P = {name: torch.nn.Parameter(value.clone()) for name, value in data.items()
      if not name.startswith(("starts.", "sources.", "targets.", "features"))}
 
@@ -99,8 +101,8 @@ def layers_below(graph, x, count, convolution=convolve):
 
 
 def error(outputs):
-    """The mean squared error of the head after every step."""
-    predictions = torch.stack(outputs) @ P["head.weight"] + P["head.bias"]
+    """The mean squared error of the head after every step that counts."""
+    predictions = torch.stack([outputs[t] for t in COUNTED]) @ P["head.weight"] + P["head.bias"]
     return ((predictions.squeeze(2) - torch.stack(Y)) ** 2).mean()
 
 

@@ -40,6 +40,14 @@ impl Numbers {
         }
     }
 
+    /// Those in the memory of the host, to be kept.
+    pub(crate) fn into_host(self) -> Option<Buffer> {
+        match self {
+            Numbers::Host(values) => Some(values),
+            Numbers::Device(_) => None,
+        }
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         match self {
@@ -291,7 +299,18 @@ impl<'a> Tape<'a> {
         if let Some(device) = self.arena.device() {
             return self.backward_on(device, from, seed);
         }
+        self.backward_onto(from, seed, [])
+    }
+
+    /// The gradients of `sum(seed * from)`, added to those that are given: they are found where gradients of their matrices are.
+    pub(crate) fn backward_onto(
+        &self,
+        from: Var,
+        seed: &[f32],
+        begun: impl IntoIterator<Item = (Var, Buffer)>,
+    ) -> Result<Gradients<'a>> {
         let mut all: Vec<Option<Buffer>> = self.nodes.iter().map(|_| None).collect();
+        begun.into_iter().for_each(|(var, sum)| all[var.0] = Some(sum));
         all[from.0] = Some(self.arena.copied(seed));
         for index in (0..=from.0).rev() {
             let node = &self.nodes[index];

@@ -50,6 +50,8 @@ impl LinesOn {
             cuts.push([line as i32, parts as i32, (parts + count) as i32, 0]);
             lines_of_parts.resize(parts + count, line as i32);
         }
+        // The longest first: whoever comes last should not take long.
+        segments.sort_by_key(|segment: &[i32; 4]| segment[1] - segment[2]);
         Ok(LinesOn {
             others: device.upload(lines.others())?,
             origins: lines.origins().map(|origins| device.upload(origins)).transpose()?,

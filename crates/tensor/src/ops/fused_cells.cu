@@ -2,7 +2,7 @@
 // stay in shared memory while tiles of rows stream past, so pre-activations are never written to memory.
 //
 // CELL is the kind of cell, WIDTH that of the state (16, 32 or 64), INPUT that of the input (a multiple of 8), STATE whether there is a
-// state before, DX whether the gradient of the input is wanted. A block has 16 warps: each has 16 rows of the tile and 16 units, all gates of
+// state before, DX whether the gradient of the input is wanted. A block has 16 warps or fewer: each has 16 rows of the tile and 16 units, all gates of
 // them. What the parts of a row of gates are is the same as in cells.cu.
 
 #define LSTM 0
@@ -10,7 +10,8 @@
 #define GATED 2
 
 #define UNITS (WIDTH / 16)
-#define TILE (256 / UNITS)
+#define TILE (16 * WARPS / UNITS)
+#define THREADS (32 * WARPS)
 #define EIGHTHS (WIDTH / 8)
 #define GROUPS (CELL == GATED ? 3 : 4)
 #define X_GROUPS (CELL == LSTM ? 4 : 3)
@@ -75,10 +76,10 @@ __device__ __forceinline__ float2 of(const float* sums, int half) { return make_
 #define X_PACKED (INPUT / 8 * X_GROUPS * EIGHTHS * 32)
 #define H_PACKED (STATE ? EIGHTHS * H_GROUPS * EIGHTHS * 32 : 0)
 #define N_PACKED (STATE && CELL == GATED ? EIGHTHS * EIGHTHS * 32 : 0)
-#define X_LOADS ((TILE * INPUT / 4 + 511) / 512)
+#define X_LOADS ((TILE * INPUT / 4 + THREADS - 1) / THREADS)
 #define H_LOADS 2
 
-extern "C" __global__ void __launch_bounds__(512, 1)
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
     fused_forward(int rows, const float* __restrict__ x, const float* __restrict__ x_weight, const float* __restrict__ bias,
                   const float* __restrict__ state, const float* __restrict__ h_weight, const float* __restrict__ h_bias, float* cell, float* aside,
                   float* output) {
@@ -99,14 +100,14 @@ extern "C" __global__ void __launch_bounds__(512, 1)
     auto fetch = [&](int tile) {
 #pragma unroll
         for (int i = 0; i < X_LOADS; ++i) {
-            const int id = i * 512 + thread, row = id / (INPUT / 4);
+            const int id = i * THREADS + thread, row = id / (INPUT / 4);
             const wide at = (wide)tile * TILE + row;
             next_x[i] = row < TILE && at < rows ? __ldcs((const float4*)x + at * (INPUT / 4) + id % (INPUT / 4)) : make_float4(0.f, 0.f, 0.f, 0.f);
         }
         if (STATE)
 #pragma unroll
             for (int i = 0; i < H_LOADS; ++i) {
-                const int id = i * 512 + thread, row = id / (WIDTH / 4);
+                const int id = i * THREADS + thread, row = id / (WIDTH / 4);
                 const wide at = (wide)tile * TILE + row;
                 next_h[i] = at < rows ? *(const float4*)(state + at * STATE_WIDTH + id % (WIDTH / 4) * 4) : make_float4(0.f, 0.f, 0.f, 0.f);
             }
@@ -117,7 +118,7 @@ extern "C" __global__ void __launch_bounds__(512, 1)
         __syncthreads();
 #pragma unroll
         for (int i = 0; i < X_LOADS; ++i) {
-            const int id = i * 512 + thread, row = id / (INPUT / 4);
+            const int id = i * THREADS + thread, row = id / (INPUT / 4);
             if (row < TILE)
                 *(uint4*)(tile_x + row * X_STRIDE + id % (INPUT / 4) * 4) =
                     make_uint4(rounded(next_x[i].x), rounded(next_x[i].y), rounded(next_x[i].z), rounded(next_x[i].w));
@@ -125,7 +126,7 @@ extern "C" __global__ void __launch_bounds__(512, 1)
         if (STATE)
 #pragma unroll
             for (int i = 0; i < H_LOADS; ++i) {
-                const int id = i * 512 + thread;
+                const int id = i * THREADS + thread;
                 *(float4*)(tile_h + id / (WIDTH / 4) * H_STRIDE + id % (WIDTH / 4) * 4) = next_h[i];
             }
         __syncthreads();
@@ -253,7 +254,7 @@ __device__ __forceinline__ void keep_gate(float2 value, bool there, float* gates
     sum = plus(sum, value);
 }
 
-extern "C" __global__ void __launch_bounds__(512, 1)
+extern "C" __global__ void __launch_bounds__(THREADS, 16 / WARPS)
     fused_backward(int rows, const float* __restrict__ cell, const float* __restrict__ aside, const float* __restrict__ state,
                    const float* __restrict__ upstream, const float* __restrict__ x_weight, const float* __restrict__ h_weight, float* gates,
                    float* before, int adds, float* dx, int dx_adds, float* parts) {
@@ -394,7 +395,7 @@ extern "C" __global__ void __launch_bounds__(512, 1)
     __syncthreads();
     for (int column = threadIdx.x; column < GROUPS * WIDTH; column += blockDim.x) {
         float sum = 0.f;
-        for (int group = 0; group < 16 / UNITS; ++group) sum += tile_d[group * GROUPS * WIDTH + column];
+        for (int group = 0; group < WARPS / UNITS; ++group) sum += tile_d[group * GROUPS * WIDTH + column];
         parts[(wide)blockIdx.x * GROUPS * WIDTH + column] = sum;
     }
 }

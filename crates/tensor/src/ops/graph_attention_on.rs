@@ -10,7 +10,12 @@ use crate::error::Result;
 pub(crate) static GRAPH_ATTENTION: Source = Source {
     name: "graph_attention",
     text: include_str!("graph_attention.cu"),
-    samples: &[&[], &[("WIDTH", 64), ("HEADS", 4)], &[("WIDTH", 16), ("HEADS", 1)], &[("WIDTH", 128), ("HEADS", 8)]],
+    samples: &[
+        &[],
+        &[("WIDTH", 64), ("HEADS", 4)],
+        &[("WIDTH", 16), ("HEADS", 1)],
+        &[("WIDTH", 128), ("HEADS", 8)],
+    ],
 };
 
 /// Whether lanes can have four columns of one head each, in groups that are a part of a warp.
@@ -45,11 +50,8 @@ impl GraphAttention<'_> {
             return Ok(());
         }
         let lines = self.pattern.by_row().on(device)?;
-        let kept = device.take(self.pattern.rows() * heads)?;
+        let kept = call.saved;
         let (parts, about) = (device.take(lines.parts * width)?, device.take(lines.parts * 2 * heads)?);
-        // There is room for a number of each entry and head; a row and head need one.
-        let room = call.saved.len().min(kept.len());
-        let kept = if room == kept.len() { call.saved } else { kept.all() };
         let arguments = vec![
             lines.lines_of_parts().into(),
             lines.others().into(),
@@ -94,9 +96,9 @@ impl GraphAttention<'_> {
         let lines = self.pattern.by_column().on(device)?;
         let (parts, right_parts) = (device.take(lines.parts * width)?, device.take(lines.parts * heads)?);
         // Where nobody asks for a gradient it is computed all the same.
-        let unasked = [right.shape.len(), x.shape.len()].map(|length| device.take(length));
-        let [for_right, for_x] = unasked;
-        let (for_right, for_x) = (for_right?, for_x?);
+        let room = |number: usize, length: usize| if back.gradients[number].is_some() { 0 } else { length };
+        let for_right = device.take(room(1, right.shape.len()))?;
+        let for_x = device.take(room(2, x.shape.len()))?;
         let dright = back.gradients[1].unwrap_or(Sum { values: for_right.all(), adds: false });
         let dx = back.gradients[2].unwrap_or(Sum { values: for_x.all(), adds: false });
         let changes = back.scratch.range(0..self.pattern.entries() * heads);
@@ -123,7 +125,9 @@ impl GraphAttention<'_> {
         add_parts(device, lines, (parts.all(), width), dx)?;
         add_parts(device, lines, (right_parts.all(), heads), dright)?;
         match back.gradients[0] {
-            Some(dleft) => sums_of_entries(device, self.pattern.by_row().on(device)?, (changes, heads), dleft),
+            Some(dleft) => {
+                sums_of_entries(device, self.pattern.by_row().on(device)?, (changes, heads), dleft)
+            }
             None => Ok(()),
         }
     }

@@ -7,6 +7,7 @@ use super::dense::{DENSE, column_sums_on};
 use super::pieces::{by_pieces, taken};
 pub(crate) use super::product::{Side, column_sums, multiply_side};
 pub use super::product::{multiply, multiply_into, weight_gradient};
+use super::thin;
 use crate::cuda;
 use crate::error::{Error, Result, expect_shape};
 use crate::op::{Back, Op, Shape, View};
@@ -22,6 +23,11 @@ impl Linear {
     /// Where the first of the matrices stands among the inputs.
     fn first(&self) -> usize {
         1 + usize::from(self.has_bias)
+    }
+
+    /// Whether a GPU has kernels for so few outputs.
+    fn is_thin(&self, inputs: &[cuda::View<'_>]) -> bool {
+        !self.is_positive && inputs.len() == self.first() + 1 && thin::is_thin(inputs[0].shape)
     }
 
     /// Each of the matrices by its place among the inputs, and the rows of the weight that belong to it.
@@ -135,6 +141,9 @@ impl Op for Linear {
 
     fn cuda(&self, call: cuda::Call<'_>) -> Result<()> {
         let (device, w) = (call.device, call.inputs[0]);
+        if self.is_thin(call.inputs) {
+            return thin::forward(&call, self.has_bias);
+        }
         let (columns, rows) = (w.shape.columns, call.inputs[self.first()].shape.rows);
         let mut at = 0;
         for (number, x) in call.inputs[self.first()..].iter().enumerate() {
@@ -159,6 +168,9 @@ impl Op for Linear {
     }
 
     fn cuda_back(&self, back: cuda::Back<'_>) -> Result<()> {
+        if self.is_thin(back.inputs) {
+            return thin::backward(&back, self.has_bias);
+        }
         let (device, w) = (back.device, back.inputs[0]);
         let Shape { rows, columns } = back.output.shape;
         let upstream = back.upstream;

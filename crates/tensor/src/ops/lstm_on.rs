@@ -2,10 +2,15 @@
 
 use super::fused::{Cell, Fused};
 use super::lstm::Lstm;
-use super::recurrent::Input;
+use super::recurrent::{Input, Part};
 use super::recurrent_on::{Place, each_unit};
 use crate::cuda::{Argument, Back, Call, Slice};
 use crate::error::Result;
+
+/// All gates: a gradient that is new is to be written whole, also where there was nothing to forget.
+fn parts(width: usize) -> [Part; 1] {
+    [Part { from: 0..4 * width, to: 0 }]
+}
 
 impl Lstm {
     pub(super) fn forward_on(&self, call: &Call<'_>) -> Result<()> {
@@ -23,7 +28,7 @@ impl Lstm {
                 .forward(device, &[&[x, x_weight, bias, state.into(), weight.into()][..], &rest].concat());
         }
         let place = Place { values: cell, stride };
-        Input::Product.start_on(device, inputs, &Self::parts(width), place)?;
+        Input::Product.start_on(device, inputs, &parts(width), place)?;
         let state = self.has_state.then(|| inputs[3].values);
         if let Some(state) = state {
             let (hidden, weight) = (state.factor(2 * width), inputs[4].values.factor(stride));
@@ -91,6 +96,6 @@ impl Lstm {
             let (hidden, output) = (back.inputs[3].values.transposed(2 * width), (sum.values, stride));
             back.device.product([width, rows, stride], hidden, gates.factor(stride), sum.keep(), output)?;
         }
-        Input::Product.back_on(back, &Self::parts(width), Place { values: gates, stride }, are_done)
+        Input::Product.back_on(back, &parts(width), Place { values: gates, stride }, are_done)
     }
 }

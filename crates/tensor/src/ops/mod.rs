@@ -19,6 +19,10 @@ mod fused;
 mod gated;
 mod gated_on;
 mod gather;
+mod graph_attention;
+mod graph_attention_back;
+mod graph_attention_loops;
+mod graph_attention_on;
 mod gru;
 mod gru_on;
 mod head_dots;
@@ -39,6 +43,8 @@ mod sddmm;
 mod spmm;
 mod summary;
 mod sums;
+mod thin;
+mod turned;
 
 use crate::cuda::Source;
 pub(crate) use sums::permuted;
@@ -59,6 +65,7 @@ pub(crate) static KERNELS: &[&Source] = &[
     &dense::DENSE,
     &edges::EDGES,
     &fused::FUSED,
+    &graph_attention_on::GRAPH_ATTENTION,
     &head_dots::HEAD_DOTS,
     &loss::LOSS,
     &pointwise::POINTWISE,
@@ -67,4 +74,5 @@ pub(crate) static KERNELS: &[&Source] = &[
     &row_max::ROW_MAX,
     &summary::SUMMARY,
     &sums::SUMS,
+    &thin::THIN,
 ];

@@ -67,7 +67,7 @@ fn dots_piece_body<const FUSED: bool>(dots: &Dots<'_>, piece: &Piece, output: &m
 
 /// The product of two rows.
 #[inline(always)]
-fn dot<const FUSED: bool>(left: &[f32], right: &[f32]) -> f32 {
+pub(super) fn dot<const FUSED: bool>(left: &[f32], right: &[f32]) -> f32 {
     let (left, left_rest) = left.as_chunks::<LANES>();
     let (right, right_rest) = right.as_chunks::<LANES>();
     let mut sums = [0.0; LANES];

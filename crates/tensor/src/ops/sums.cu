@@ -10,6 +10,8 @@ __device__ __forceinline__ int row_of(const int* others, const int* origins, int
 #define LANES (COLUMNS / 4)
 #define QUARTERS (WIDTH / 4)
 #define DEEP (WIDTH / HEADS)
+// Rows that are asked for before the first of them is there.
+#define AHEAD (LANES < 8 ? LANES : 8)
 
 __device__ __forceinline__ unsigned lanes_of_group() {
     return LANES == 32 ? ALL_LANES : ((1u << (LANES & 31)) - 1u) << ((threadIdx.x & 31) / LANES * LANES);
@@ -37,11 +39,11 @@ extern "C" __global__ void __launch_bounds__(256)
         float value = there ? 1.f : 0.f;
         if (HEADS == 1 && values && there) value = values[place];
         const int rest = min(LANES, segment.z - first);
-        for (int j = 0; j < rest; j += 4) {
-            float4 rows[4];
-            float factors[4];
+        for (int j = 0; j < rest; j += AHEAD) {
+            float4 rows[AHEAD];
+            float factors[AHEAD];
 #pragma unroll
-            for (int k = 0; k < 4; ++k) {
+            for (int k = 0; k < AHEAD; ++k) {
                 const int other = __shfl_sync(group, row, j + k, LANES);
                 if (HEADS == 1) {
                     factors[k] = __shfl_sync(group, value, j + k, LANES);
@@ -52,7 +54,7 @@ extern "C" __global__ void __launch_bounds__(256)
                 rows[k] = __ldg(from + (wide)other * QUARTERS);
             }
 #pragma unroll
-            for (int k = 0; k < 4; ++k) add_product(sum, factors[k], rows[k]);
+            for (int k = 0; k < AHEAD; ++k) add_product(sum, factors[k], rows[k]);
         }
     }
     float4* to = (segment.w ? parts : output) + (wide)segment.x * QUARTERS + quarter;

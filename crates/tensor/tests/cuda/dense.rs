@@ -3,8 +3,8 @@
 use crate::compare::{numbers, same, wanted};
 
 /// Rows, inner and output columns: wide, narrow, one row, odd.
-const SIZES: [(usize, usize, usize); 5] =
-    [(1, 1, 1), (3, 5, 2), (1000, 64, 192), (257, 33, 7), (20_000, 16, 64)];
+const SIZES: [(usize, usize, usize); 7] =
+    [(20_000, 64, 1), (999, 33, 4), (1, 1, 1), (3, 5, 2), (1000, 64, 192), (257, 33, 7), (20_000, 16, 64)];
 
 #[test]
 fn layers() {

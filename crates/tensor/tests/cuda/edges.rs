@@ -111,3 +111,22 @@ fn maxima() {
         }
     }
 }
+
+/// Widths that are divided among lanes, and some that are not. Single entries have all the share, and a gradient that is rounding alone.
+#[test]
+fn graph_attention() {
+    for (name, pattern) in patterns() {
+        for (width, heads) in [(64, 4), (16, 1), (32, 8), (128, 2), (12, 3), (20, 4), (48, 4), (7, 1)] {
+            let inputs = wanted(vec![
+                numbers(pattern.rows(), heads, 1),
+                numbers(pattern.columns(), heads, 2),
+                numbers(pattern.columns(), width, 3),
+            ]);
+            same(&format!("graph attention, {heads} heads, {name}, {width}"), &inputs, |tape, vars| {
+                let once = tape.graph_attention(pattern.clone(), vars[0], vars[1], vars[2], 0.2)?;
+                let again = tape.graph_attention(pattern.clone(), vars[0], vars[1], vars[2], 0.2)?;
+                tape.concatenate_columns(&[once, again])
+            });
+        }
+    }
+}
