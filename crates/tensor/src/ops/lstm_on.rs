@@ -50,8 +50,7 @@ impl Lstm {
         let before: Option<Slice<'_>> = sum.map(|sum| sum.values);
         let fused =
             Fused { cell: Cell::Lstm, rows, input: inputs[0].shape.columns, width, state: self.has_state };
-        let is_fused = fused.goes_back(device, back.gradients[0].is_some());
-        if is_fused {
+        if fused.goes_back(device, back.gradients[0].is_some()) {
             let weight = inputs.get(4).map(|input| input.values);
             let arguments = [
                 cell.into(),
@@ -66,7 +65,9 @@ impl Lstm {
             ];
             let biases: Vec<_> = back.gradients[2].map(|bias| (0, bias)).into_iter().collect();
             fused.backward(device, &arguments, back.gradients[0], &biases)?;
-            return self.weights_on(back, is_fused);
+            let weights = [back.gradients[1], if self.has_state { back.gradients[4] } else { None }];
+            let from = [Some(inputs[0].values), state, None, Some(gates)];
+            return if fused.weights(device, from, weights)? { Ok(()) } else { self.weights_on(back, true) };
         }
         let arguments = [
             cell.into(),

@@ -65,6 +65,7 @@ pub(crate) static KERNELS: &[&Source] = &[
     &dense::DENSE,
     &edges::EDGES,
     &fused::FUSED,
+    &fused::WEIGHTS,
     &graph_attention_on::GRAPH_ATTENTION,
     &head_dots::HEAD_DOTS,
     &loss::LOSS,
