@@ -61,7 +61,37 @@ struct Peer {
     away: Option<Away>,
 }
 
+/// The product of the mean over neighbours with the features, again and again: answered by the norm of the result.
+fn serve_products(file: &str, arena: &Arena) {
+    let bytes = std::fs::read(file).unwrap();
+    let data = SafeTensors::deserialize(&bytes).unwrap();
+    let (graph, features) = (graph(&data, 0), Held::from(floats(&data, "features")));
+    let shape = Shape::new(graph.vertices(), features.len() / graph.vertices());
+    let device = arena.device().unwrap();
+    for _ in std::io::stdin().lock().lines() {
+        let mut tape = Tape::new(arena);
+        let x = tape.held(shape, &features).unwrap();
+        let mean = graph.mean().unwrap();
+        let mut product = x;
+        let milliseconds = device.time(|| {
+            product = mean.clone().times(&mut tape, x)?;
+            Ok(())
+        });
+        let squares = tape.read(product).unwrap().iter().map(|&value| f64::from(value).powi(2)).sum::<f64>();
+        println!("{} {}", squares.sqrt(), milliseconds.unwrap());
+    }
+}
+
+fn graph(data: &SafeTensors<'_>, t: usize) -> Graph {
+    let starts = integers(data, &format!("starts.{t}")).iter().map(|&start| start as usize).collect();
+    let sources = integers(data, &format!("sources.{t}")).iter().map(|&s| s as u32).collect();
+    Graph::new(starts, sources, None).unwrap()
+}
+
 fn serve(file: &str, name: &str, layers: usize, arena: Arena, cached: bool) {
+    if name == "spmm" {
+        return serve_products(file, &arena);
+    }
     let mut peer = {
         let bytes = std::fs::read(file).unwrap();
         Peer::read(&SafeTensors::deserialize(&bytes).unwrap(), name, layers, arena, cached)
@@ -89,12 +119,7 @@ impl Peer {
             let name = format!("targets.{t}");
             data.tensor(&name).is_ok().then(|| floats(data, &name).into())
         };
-        let graph = |t| {
-            let starts = integers(data, &format!("starts.{t}")).iter().map(|&start| start as usize).collect();
-            let sources = integers(data, &format!("sources.{t}")).iter().map(|&s| s as u32).collect();
-            Graph::new(starts, sources, None).unwrap()
-        };
-        let graphs: Vec<Graph> = (0..steps).map(graph).collect();
+        let graphs: Vec<Graph> = (0..steps).map(|t| graph(data, t)).collect();
         let features = floats(data, "features");
         let width = features.len() / graphs[0].vertices();
         let hidden = data.tensor("head.weight").unwrap().shape()[0];
