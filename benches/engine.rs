@@ -174,9 +174,9 @@ impl Training {
                 bound.vars().iter().map(|&var| gradients.take(var).unwrap_or_default()).collect::<Vec<_>>(),
             )
         };
-        let slices: Vec<&[f32]> = gradients.iter().map(|gradient| &**gradient).collect();
+        let slices: Vec<&[f32]> = gradients.iter().map(|gradient| gradient.host()).collect();
         self.optimiser.step(&mut self.params.values, &slices, 1e-3).unwrap();
-        gradients.into_iter().for_each(|gradient| self.arena.give(gradient));
+        gradients.into_iter().for_each(|gradient| gradient.give(&self.arena));
         loss
     }
 }

@@ -2,11 +2,11 @@
 on standard input and answers with the loss and the milliseconds; `memory` is answered with the peak memory of the process, and what
 it was before the first step.
 
-    python contender.py FILE MODEL LAYERS VARIANT
+    python contender.py FILE MODEL LAYERS VARIANT [cuda f32|tf32]
 
 Variants: `csr` (sparse CSR products, aggregated before the dense product where the features are constant, transposes built
-beforehand), `compile` (the same with torch.compile around everything dense), `pyg` (the layers of PyTorch Geometric), `pygt` (the
-cell of PyTorch Geometric Temporal).
+beforehand), `compile` (the same with torch.compile around everything dense), `compile-cached` (and with what the first layer hears kept), `lstm` (torch.nn.LSTM, which is cuDNN's on a GPU), `pyg` (the
+layers of PyTorch Geometric), `pygt` (the cell of PyTorch Geometric Temporal).
 """
 
 import resource
@@ -18,12 +18,19 @@ import torch
 from safetensors.torch import load_file
 
 FILE, MODEL, LAYERS, VARIANT = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
-torch.set_num_threads(2)
-data = load_file(FILE)
+DEVICE = sys.argv[5] if len(sys.argv) > 5 else "cpu"
+if DEVICE == "cpu":
+    torch.set_num_threads(2)
+elif sys.argv[6] == "tf32":
+    torch.set_float32_matmul_precision("high")
+torch.set_default_device(DEVICE)
+data = load_file(FILE, device=DEVICE)
 STEPS = sum(name.startswith("starts.") for name in data)
 X = data["features"]
 N, HIDDEN, HEADS = len(X), len(data["head.weight"]), 4
-Y = [data[f"targets.{t}"] for t in range(STEPS)]
+# The snapshots whose error counts: those with targets.
+COUNTED = [t for t in range(STEPS) if f"targets.{t}" in data]
+Y = [data[f"targets.{t}"] for t in COUNTED]
 P = {name: torch.nn.Parameter(value.clone()) for name, value in data.items()
      if not name.startswith(("starts.", "sources.", "targets.", "features"))}
 
@@ -41,11 +48,16 @@ class Graph:
         self.weights = root[self.sources] * root[self.targets]
         self.edges = torch.stack([self.sources, self.targets])
         self.bare = torch.stack([data[f"sources.{t}"], torch.repeat_interleave(torch.arange(N), starts[1:] - starts[:-1])])
+        self.heard = None
         self.along = self.matrix(self.targets, self.sources)
         self.back = self.matrix(self.sources, self.targets)
 
     def matrix(self, rows, columns):
-        return torch.sparse_coo_tensor(torch.stack([rows, columns]), self.weights, (N, N)).coalesce().to_sparse_csr()
+        matrix = torch.sparse_coo_tensor(torch.stack([rows, columns]), self.weights, (N, N)).coalesce().to_sparse_csr()
+        if DEVICE == "cpu":
+            return matrix
+        # Half the bytes of indices: what a careful user does on a GPU.
+        return torch.sparse_csr_tensor(matrix.crow_indices().int(), matrix.col_indices().int(), matrix.values(), (N, N))
 
 
 class Aggregate(torch.autograd.Function):
@@ -62,12 +74,15 @@ class Aggregate(torch.autograd.Function):
 
 
 def compiled(function):
-    return torch.compile(function, dynamic=False) if VARIANT == "compile" else function
+    return torch.compile(function, dynamic=False) if VARIANT.startswith("compile") else function
 
 
 def convolve(graph, x, weight, bias):
     """Aggregated first where nothing flows back into x, or where x is not wider than the result."""
     if not x.requires_grad:
+        if VARIANT == "compile-cached":
+            graph.heard = graph.along @ x if graph.heard is None else graph.heard
+            return dense(graph.heard, weight, bias)
         return dense(graph.along @ x, weight, bias)
     if x.shape[1] <= weight.shape[1]:
         return dense(Aggregate.apply(graph, x), weight, bias)
@@ -86,8 +101,8 @@ def layers_below(graph, x, count, convolution=convolve):
 
 
 def error(outputs):
-    """The mean squared error of the head after every step."""
-    predictions = torch.stack(outputs) @ P["head.weight"] + P["head.bias"]
+    """The mean squared error of the head after every step that counts."""
+    predictions = torch.stack([outputs[t] for t in COUNTED]) @ P["head.weight"] + P["head.bias"]
     return ((predictions.squeeze(2) - torch.stack(Y)) ** 2).mean()
 
 
@@ -153,7 +168,7 @@ def wd_gcn():
     return lstm([layers_below(graph, X, LAYERS) for graph in graphs])
 
 
-def evolvegcn_o():
+def evolvegcn_o(convolution=convolve):
     inputs = [X] * STEPS
     for layer in range(LAYERS):
         weight, cell, outputs = P[f"structure.{layer}.weight"], None, []
@@ -162,7 +177,7 @@ def evolvegcn_o():
             new = torch.sigmoid(i) * torch.tanh(g)
             cell = new if cell is None else torch.sigmoid(f) * cell + new
             weight = torch.sigmoid(o) * torch.tanh(cell)
-            out = convolve(graph, x, weight, P[f"structure.{layer}.bias"])
+            out = convolution(graph, x, weight, P[f"structure.{layer}.bias"])
             outputs.append(torch.relu(out) if layer + 1 < LAYERS else out)
         inputs = outputs
     return error(inputs)
@@ -249,7 +264,12 @@ def with_pyg():
                 inputs.append(x)
             return lstm(inputs)
     else:
-        raise SystemExit(f"{MODEL} has no variant {VARIANT}")
+        layer = put(GCNConv(1, 1, normalize=False, bias=False), [])
+        for parameter in layer.parameters():
+            parameter.requires_grad_(False)
+
+        def run():
+            return evolvegcn_o(lambda graph, x, weight, bias: layer.propagate(graph.edges, x=x @ weight, edge_weight=graph.weights) + bias)
     return run
 
 
@@ -287,7 +307,8 @@ run = with_pyg() if VARIANT == "pyg" else with_pygt() if VARIANT == "pygt" else 
 parameters = [*P.values(), *(parameter for module in modules for parameter in module.parameters())]
 if fused is not None:
     parameters += [parameter for parameter in fused.parameters() if parameter.requires_grad]
-optimiser = torch.optim.Adam(parameters, lr=1e-2)
+parameters = [parameter for parameter in parameters if parameter.requires_grad]
+optimiser = torch.optim.Adam(parameters, lr=1e-2, fused=DEVICE != "cpu")
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
@@ -296,15 +317,28 @@ def step():
     loss = run()
     loss.backward()
     optimiser.step()
-    return loss.item()
+    return loss
+
+
+def timed():
+    """A step and its milliseconds, on a GPU by its own clock."""
+    if DEVICE == "cpu":
+        begun = time.perf_counter()
+        loss = step().item()
+        return loss, (time.perf_counter() - begun) * 1e3
+    begun, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    begun.record()
+    loss = step()
+    ended.record()
+    ended.synchronize()
+    return loss.item(), begun.elapsed_time(ended)
 
 
 for line in sys.stdin:
     if line.strip() == "step":
-        begun = time.perf_counter()
-        loss = step()
-        print(loss, (time.perf_counter() - begun) * 1e3, flush=True)
+        print(*timed(), flush=True)
     elif line.strip() == "memory":
-        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, before, flush=True)
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        print(most if DEVICE == "cpu" else torch.cuda.max_memory_allocated(), before, flush=True)
     else:
         break

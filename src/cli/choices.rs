@@ -50,6 +50,12 @@ pub struct Choices {
     /// Memory for snapshots and what is kept of them, as in 2GiB [default: a quarter of the machine]
     #[arg(long, value_name = "SIZE")]
     memory: Option<String>,
+    /// Where to compute: cpu, cuda (the first GPU) or cuda:N [default: cpu]
+    #[arg(long)]
+    device: Option<String>,
+    /// How products are computed on a GPU: f32, tf32 or bf16; the last two are faster and less exact [default: f32]
+    #[arg(long)]
+    precision: Option<String>,
     /// Workers that share the work, each with its share of the threads [default: 1]
     #[arg(long, value_name = "N")]
     workers: Option<String>,
@@ -87,6 +93,8 @@ impl Choices {
             ("--learning-rate", "train.learning_rate", &self.learning_rate),
             ("--seed", "train.seed", &self.seed),
             ("--memory", "run.memory", &self.memory),
+            ("--device", "run.device", &self.device),
+            ("--precision", "run.precision", &self.precision),
             ("--workers", "parallel.workers", &self.workers),
             ("--strategy", "parallel.strategy", &self.strategy),
         ];

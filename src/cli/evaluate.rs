@@ -27,6 +27,9 @@ pub struct Evaluate {
     /// Metrics instead of those of the run, see `kymo list metrics`; 'all' shows every metric of the task
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     metrics: Vec<String>,
+    /// Where to compute: cpu, cuda or cuda:N [default: where it was trained]
+    #[arg(long)]
+    device: Option<String>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -43,7 +46,7 @@ enum SplitName {
 pub fn run(args: &Evaluate, out: &mut dyn Write) -> Result<()> {
     let progress = Progress::default();
     let watch = Watch::begin(&progress, "evaluating");
-    let mut learner = session::look(&args.run, &args.metrics, &progress)?;
+    let mut learner = session::look(&args.run, &args.metrics, args.device.as_deref(), &progress)?;
     let part = match args.split {
         SplitName::Train => Part::Train,
         SplitName::Validation => Part::Validation,

@@ -2,6 +2,7 @@
 
 mod beside;
 pub mod choices;
+pub mod doctor;
 pub mod evaluate;
 pub mod generate;
 pub mod ingest;
@@ -27,7 +28,8 @@ use kymo_run::{Error, Result};
 ///
 /// Kymo turns event files into snapshots (`ingest`), makes synthetic dynamic graphs (`generate`), shows what is in a store of
 /// snapshots (`inspect`), shows what it would take to train on it with several workers (`plan`) or on a whole cluster
-/// (`simulate`), trains models on it (`train`), and tells how good they are (`evaluate`) and what they predict (`predict`).
+/// (`simulate`), trains models on it (`train`), and tells how good they are (`evaluate`) and what they predict (`predict`). `doctor`
+/// shows what the machine has.
 #[derive(Parser, Debug)]
 #[command(name = "kymo", version, max_term_width = 100, disable_help_subcommand = true)]
 #[command(
@@ -52,6 +54,7 @@ enum Verb {
     Inspect(inspect::Inspect),
     Generate(generate::Generate),
     List(list::List),
+    Doctor(doctor::Doctor),
 }
 
 impl Command {
@@ -77,6 +80,7 @@ impl Command {
             Verb::Inspect(args) => inspect::run(args, out).map_err(Error::from),
             Verb::Generate(args) => generate::run(args, out).map_err(Error::from),
             Verb::List(args) => list::run(args, out),
+            Verb::Doctor(args) => doctor::run(args, out),
         };
         match done.and_then(|()| out.flush().map_err(|error| cannot_print(error).into())) {
             // Whoever read our output has seen enough, as `head` does: that is no failure.

@@ -31,6 +31,9 @@ pub struct Predict {
     /// Targets to write for each source (link prediction only)
     #[arg(long, default_value_t = 10)]
     top: usize,
+    /// Where to compute: cpu, cuda or cuda:N [default: where it was trained]
+    #[arg(long)]
+    device: Option<String>,
     /// The CSV file to write
     #[arg(short, long)]
     output: PathBuf,
@@ -50,7 +53,7 @@ pub fn run(args: &Predict, out: &mut dyn Write) -> Result<()> {
     }
     let progress = Progress::default();
     let watch = Watch::begin(&progress, "predicting");
-    let mut learner = session::look(&args.run, &[], &progress)?;
+    let mut learner = session::look(&args.run, &[], args.device.as_deref(), &progress)?;
     let steps = learner.frames().store().steps();
     let sample = args.step.unwrap_or(steps.saturating_sub(1));
     if sample >= steps {

@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use kymo_tensor::{Result, Shape, Tape, Var};
+use kymo_tensor::{Numbers, Result, Shape, Tape, Var};
 
 use crate::around::Around;
 use crate::graph::{Graph, Normalisation, Weighted};
@@ -78,7 +78,7 @@ impl Budget {
 
 /// What is kept of one snapshot: its features multiplied by its matrices.
 pub struct Kept {
-    products: [OnceLock<Vec<f32>>; Matrix::COUNT],
+    products: [OnceLock<Numbers>; Matrix::COUNT],
     budget: Arc<Budget>,
 }
 
@@ -125,7 +125,7 @@ impl<'a> Frame<'a> {
         let slot = kept.map(|kept| &kept.products[matrix.number()]);
         if let Some(values) = slot.and_then(OnceLock::get) {
             let shape = Shape::new(self.graph.vertices(), tape.shape(x).columns);
-            return tape.constant(shape, values);
+            return tape.kept(shape, values);
         }
         let product = match self.around {
             Some(around) if x != self.features => return around.beyond.product(tape, self.graph, matrix, x),
@@ -133,9 +133,9 @@ impl<'a> Frame<'a> {
             None => matrix.of(self.graph)?.times(tape, x)?,
         };
         if let (Some(kept), Some(slot)) = (kept, slot) {
-            let bytes = 4 * tape.value(product).len();
+            let bytes = 4 * tape.shape(product).len();
             // A second thread may have been faster: then its values, which are the same, stay.
-            if kept.budget.take(bytes) && slot.set(tape.value(product).to_vec()).is_err() {
+            if kept.budget.take(bytes) && slot.set(tape.copy_of(product)?).is_err() {
                 kept.budget.give(bytes);
             }
         }

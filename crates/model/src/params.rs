@@ -1,5 +1,6 @@
 //! Parameters: what a model asks for, what the caller holds, and what an operation sees of them.
 
+use kymo_tensor::optim::Away;
 use kymo_tensor::{Error, Result, Shape, Tape, Var};
 use rustc_hash::FxHashMap;
 
@@ -93,6 +94,14 @@ impl Params {
     /// Puts all parameters on a tape as matrices that need no gradient: for looking, not for learning.
     pub fn bind_constant<'a>(&'a self, tape: &mut Tape<'a>) -> Result<Bound<'a>> {
         self.bind_as(|shape, values| tape.constant(shape, values))
+    }
+
+    /// Puts all parameters on a tape from where they are on its GPU.
+    pub fn bind_away<'a>(&'a self, tape: &mut Tape<'a>, away: &'a Away, learning: bool) -> Result<Bound<'a>> {
+        let bind =
+            |(number, slot): (usize, &Slot)| tape.resident(slot.shape, away.parameter(number), learning);
+        let vars = self.slots.iter().enumerate().map(bind).collect::<Result<_>>()?;
+        Ok(Bound { index: &self.index, vars })
     }
 
     fn bind_as<'a>(&'a self, mut bind: impl FnMut(Shape, &'a [f32]) -> Result<Var>) -> Result<Bound<'a>> {

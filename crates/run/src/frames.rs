@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use kymo_graph::{Step, Store, Vertex};
 use kymo_model::{Budget, Graph, Kept};
 use kymo_plan::Place;
+use kymo_tensor::Held as Stays;
 
 use crate::cells::{Cells, Neighbours};
 use crate::error::{Error, Result};
@@ -22,7 +23,7 @@ pub struct Loaded {
     /// Its edges.
     pub graph: Graph,
     /// The constant columns of its vertices, and below them those of their neighbours elsewhere.
-    pub rows: Vec<f32>,
+    pub rows: Stays,
     /// The vertices of those rows, where they are not all.
     pub vertices: Option<Arc<Vec<Vertex>>>,
     /// What is kept of its products.
@@ -148,7 +149,7 @@ impl Frames {
         let snapshot = self.store.snapshot(t)?;
         let with = |graph, rows, vertices, neighbours| Loaded {
             graph,
-            rows,
+            rows: Vec::into(rows),
             vertices,
             kept: Kept::new(self.budget.clone()),
             neighbours,
@@ -190,8 +191,12 @@ pub fn memory(setting: &str) -> Result<usize> {
     if setting == "auto" {
         return Ok(machine_memory().unwrap_or(4 << 30) / 4);
     }
-    let wrong =
-        || Error::settings("run.memory", format!("found '{setting}', expected a size such as 2GiB or auto"));
+    size("run.memory", setting)
+}
+
+/// A number of bytes as it is typed for a setting.
+pub fn size(name: &'static str, setting: &str) -> Result<usize> {
+    let wrong = || Error::settings(name, format!("found '{setting}', expected a size such as 2GiB or auto"));
     let end = setting.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(setting.len());
     let number: f64 = setting[..end].parse().map_err(|_| wrong())?;
     let unit = match setting[end..].trim() {
@@ -208,7 +213,7 @@ pub fn memory(setting: &str) -> Result<usize> {
 }
 
 /// All memory of this machine, where it tells.
-fn machine_memory() -> Option<usize> {
+pub fn machine_memory() -> Option<usize> {
     field(Path::new("/proc/meminfo"), "MemTotal:")
 }
 

@@ -1,6 +1,6 @@
 //! The gradient of an iteration: what windows add up to, over all workers, and what is decided with it.
 
-use kymo_tensor::Buffer;
+use kymo_tensor::Numbers;
 
 use crate::error::Result;
 use crate::team::Team;
@@ -50,6 +50,11 @@ impl Gradient {
         parameters + FACTS
     }
 
+    /// Whether no window has been added since it was begun.
+    pub fn is_new(&mut self) -> bool {
+        self.facts()[1] == 0.0
+    }
+
     fn facts(&mut self) -> &mut [f32] {
         let at = self.values.len() - FACTS;
         &mut self.values[at..]
@@ -59,10 +64,11 @@ impl Gradient {
     ///
     /// An empty one says that nothing depends on the parameter there, which is the same as zeros: whether a worker finds that
     /// out must not decide whether the optimiser moves on.
-    pub fn add(&mut self, gradients: &[Buffer]) {
+    pub fn add(&mut self, gradients: &[Numbers]) {
         for (start, gradient) in self.starts.iter().zip(gradients) {
+            let gradient = gradient.host();
             let sum = &mut self.values[*start..start + gradient.len()];
-            sum.iter_mut().zip(gradient.iter()).for_each(|(sum, value)| *sum += value);
+            sum.iter_mut().zip(gradient).for_each(|(sum, value)| *sum += value);
         }
     }
 

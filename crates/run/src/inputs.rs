@@ -7,7 +7,7 @@ use kymo_graph::store::FeatureKind;
 use kymo_graph::{Place, Snapshot, Step, Store, Vertex};
 use kymo_model::params::Initial;
 use kymo_model::{Bound, Slot};
-use kymo_tensor::{Pattern, Shape, Tape, Var};
+use kymo_tensor::{Held, Pattern, Shape, Tape, Var};
 
 use crate::error::{Error, Result};
 use crate::settings::{Features, Settings};
@@ -28,7 +28,7 @@ pub struct Inputs {
 }
 
 /// Where the non-zeros of sparse features are, and what they are.
-type SparseRows = (Arc<Pattern>, Arc<Vec<f32>>);
+type SparseRows = (Arc<Pattern>, Arc<Held>);
 
 /// Columns that are not learnt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -233,14 +233,14 @@ impl Inputs {
     pub fn columns<'a>(
         &self,
         tape: &mut Tape<'a>,
-        rows: &'a [f32],
+        rows: &'a Held,
         learnt: &[Var],
         vertices: Option<&Arc<Vec<Vertex>>>,
     ) -> Result<Var> {
         let mut parts = Vec::with_capacity(1 + learnt.len());
         let count = vertices.map_or(self.vertices, |vertices| vertices.len());
         if self.constant_width() > 0 {
-            parts.push(tape.constant(Shape::new(count, self.constant_width()), rows)?);
+            parts.push(tape.held(Shape::new(count, self.constant_width()), rows)?);
         }
         for &learnt in learnt {
             parts.push(match vertices {
@@ -276,7 +276,7 @@ fn sparse_rows(store: &Store) -> Result<Option<SparseRows>> {
         return Err(not_a_number(store, None, vertex, column, found)?);
     }
     let pattern = Pattern::new(sparse.width, sparse.starts, sparse.columns)?;
-    Ok(Some((Arc::new(pattern), Arc::new(sparse.values))))
+    Ok(Some((Arc::new(pattern), Arc::new(sparse.values.into()))))
 }
 
 /// The complaint about a feature, of one step or of all.

@@ -8,13 +8,14 @@ use kymo_graph::{Step, Store};
 use kymo_model::{Around, Exchanged, Extent, Frame, Params};
 use kymo_plan::Shares;
 use kymo_plan::schedule::Schedule;
-use kymo_tensor::optim::{self, Adam, AdamSettings, Decay, Optimiser, Sgd, SgdSettings, clip_norm};
-use kymo_tensor::{Arena, Buffer, Tape};
+use kymo_tensor::optim::{self, Adam, AdamSettings, Away, Decay, Optimiser, Sgd, SgdSettings, clip_norm};
+use kymo_tensor::{Arena, Device, Numbers, Tape};
 use kymo_trace::Kind;
 
 use crate::carried::Carried;
 use crate::cells::{self, Cells, moved};
 use crate::clock::{Clock, Work};
+use crate::device;
 use crate::error::{Error, Result};
 use crate::frames::{Frames, Loaded, memory};
 use crate::gradient::{Gradient, Iteration};
@@ -59,6 +60,8 @@ pub struct Learner {
     rates: optim::Schedule,
     gradient: Gradient,
     arena: Arena,
+    /// The parameters while they are on a GPU: then those of the host, and the optimiser's state, are out of date.
+    away: Option<Away>,
 }
 
 /// How a window is looked at.
@@ -79,7 +82,10 @@ impl Learner {
     /// A worker among others, before its first step.
     pub fn join(shared: Arc<Shared>, team: Arc<Team>, sharing: &Sharing) -> Result<Learner> {
         let settings = &shared.settings;
+        let device = device::open(settings)?;
         let bytes = memory(&settings.run.memory)? / team.size();
+        // What is held of snapshots is held on the GPU, too, beside what a step computes there.
+        let bytes = device.as_ref().map_or(bytes, |device| bytes.min(device.budget() / 2));
         let cells = sharing.cells(&team).map(Arc::new);
         let frames = Arc::new(Frames::new(
             shared.store.clone(),
@@ -102,7 +108,8 @@ impl Learner {
             carried: None,
             clock: Clock::default(),
             gradient: Gradient::default(),
-            arena: Arena::new(),
+            arena: device.map_or_else(Arena::new, Arena::on),
+            away: None,
             trained: Traffic::default(),
             scheduled: None,
             measured: Vec::new(),
@@ -177,6 +184,7 @@ impl Learner {
     /// With cells they do each window together. Without, each does those that are its own.
     pub fn iterate(&mut self, turns: &[Turn], stop: bool) -> Result<Iteration> {
         let before = self.team.traffic();
+        self.send_away()?;
         let mut gradient = std::mem::take(&mut self.gradient);
         gradient.begin(self.params.values.iter().map(Vec::len));
         let mut edges = 0;
@@ -192,7 +200,7 @@ impl Learner {
         let done = gradient.mean(&self.team)?;
         self.trained = self.trained.and(self.team.traffic().since(before));
         if done.losses > 0 {
-            self.follow(done.loss, &mut gradient, turns)?;
+            self.follow(&done, &mut gradient, turns)?;
         }
         self.gradient = gradient;
         self.clock.add(Work::Train, begun.elapsed());
@@ -251,25 +259,58 @@ impl Learner {
             // Also where the loss is no number: peers wait for their part of the way back.
             let mut gradients = pass.tape.backward(loss)?;
             let take = |&var| gradients.take(var).unwrap_or_default();
-            let taken = pass.params.vars().iter().map(take).collect::<Vec<Buffer>>();
-            Ok(Some((pass.tape.value(loss)[0], taken)))
+            let taken = pass.params.vars().iter().map(take).collect::<Vec<Numbers>>();
+            Ok(Some((pass.tape.read(loss)?[0], taken)))
         })?;
         drop(computing);
         self.carried = after;
         if let Some((loss, gradients)) = done {
+            let is_first = gradient.is_new();
             gradient.add_loss(loss, self.cells.is_none() || self.team.leads());
-            gradient.add(&gradients);
-            gradients.into_iter().for_each(|gradient| self.arena.give(gradient));
+            match &self.away {
+                Some(away) => away.add(&gradients, !is_first)?,
+                None => gradient.add(&gradients),
+            }
+            gradients.into_iter().for_each(|gradient| gradient.give(&self.arena));
         }
         Ok(stages)
     }
 
+    /// Sends the parameters to the GPU, where there is one and they are not there yet.
+    fn send_away(&mut self) -> Result<()> {
+        if let (Some(device), None) = (self.arena.device(), &self.away) {
+            let (state, copies) = (self.optimiser.state(), self.optimiser.copies());
+            self.away = Some(Away::send(device, &self.params.values, state, copies)?);
+        }
+        Ok(())
+    }
+
+    /// Brings the parameters and what the optimiser remembers back from the GPU, if they are there: to be looked at or saved.
+    pub fn bring_home(&mut self) -> Result<()> {
+        if let Some(away) = self.away.take() {
+            let steps = self.optimiser.state().steps;
+            let state = away.bring_home(&mut self.params.values, steps)?;
+            self.optimiser.restore(state);
+        }
+        Ok(())
+    }
+
+    /// The GPU that the work is done on, if it is.
+    pub fn device(&self) -> Option<&Device> {
+        self.arena.device()
+    }
+
     /// Changes the parameters by their gradients.
-    fn follow(&mut self, loss: f64, gradient: &mut Gradient, turns: &[Turn]) -> Result<()> {
+    fn follow(&mut self, done: &Iteration, gradient: &mut Gradient, turns: &[Turn]) -> Result<()> {
+        let (loss, windows) = (done.loss, done.losses);
         let clip = self.settings().train.clip;
         let largest = if clip > 0.0 { clip as f32 } else { f32::MAX };
         let mut slices = gradient.slices();
-        let norm = if loss.is_finite() { clip_norm(&mut slices, largest)? } else { f32::NAN };
+        let norm = match &self.away {
+            _ if !loss.is_finite() => f32::NAN,
+            Some(away) => away.norm()? / windows as f32,
+            None => clip_norm(&mut slices, largest)?,
+        };
         if !norm.is_finite() {
             let steps = |turn: &Turn| format!("{} to {}", turn.window.start, turn.window.end - 1);
             let windows: Vec<String> = turns.iter().map(steps).collect();
@@ -280,8 +321,12 @@ impl Learner {
             );
             return Err(Error::Diverged(problem));
         }
-        let slices: Vec<&[f32]> = slices.into_iter().map(|slice| &*slice).collect();
         let rate = self.rate() * self.settings().rate_factor(turns.len());
+        if let Some(away) = &self.away {
+            let factor = if norm > largest { largest / norm } else { 1.0 };
+            return Ok(self.optimiser.step_on(away, factor / windows as f32, rate)?);
+        }
+        let slices: Vec<&[f32]> = slices.into_iter().map(|slice| &*slice).collect();
         Ok(self.optimiser.step(&mut self.params.values, &slices, rate)?)
     }
 
@@ -309,8 +354,11 @@ impl Learner {
         let after = Mutex::new(if look.hand_over { rows } else { Vec::new() });
         let (done, exchange) = {
             let mut tape = Tape::new(&self.arena);
-            let params =
-                if learning { self.params.bind(&mut tape)? } else { self.params.bind_constant(&mut tape)? };
+            let params = match &self.away {
+                Some(away) => self.params.bind_away(&mut tape, away, learning)?,
+                None if learning => self.params.bind(&mut tape)?,
+                None => self.params.bind_constant(&mut tape)?,
+            };
             let frames = self.on_tape(&mut tape, &params, loaded, cells)?;
             let (mut before, mut before_rows) = (Vec::new(), Vec::new());
             if let Some(carried) = look.before {
@@ -347,7 +395,10 @@ impl Learner {
             };
             let done = finish(&*self.shared.goal, pass)?;
             let exchange: Matrices = match look.hand_over {
-                true => exchanged.after.iter().map(|&var| tape.value(var).to_vec()).collect(),
+                true => {
+                    let read = |&var| Ok(tape.read(var)?.into_owned());
+                    exchanged.after.iter().map(read).collect::<Result<_>>()?
+                }
                 false => Vec::new(),
             };
             (done, exchange)

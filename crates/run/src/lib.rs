@@ -7,6 +7,7 @@ pub mod checkpoint;
 pub mod clock;
 pub mod cost_cache;
 pub mod cost_model;
+pub mod device;
 pub mod error;
 pub mod evaluate;
 pub mod file;

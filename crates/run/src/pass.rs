@@ -112,7 +112,7 @@ impl<'a> Pass<'_, 'a> {
         let (after, places) = (self.after, places.to_vec());
         let body = move |tape: &mut Tape<'_>, rows: Range<usize>, passed: &Passed, extra: &[Var]| {
             if let Some(after) = after {
-                keep(tape, &rows, &passed.after, after);
+                keep(tape, &rows, &passed.after, after)?;
             }
             let mut sums = Vec::with_capacity(places.len());
             for (number, &place) in places.iter().enumerate() {
@@ -129,7 +129,7 @@ impl<'a> Pass<'_, 'a> {
             true => self.chain()?,
             false => {
                 let passed = self.model.rows(self.tape, self.params, self.exchanged)?;
-                self.leave(&passed);
+                self.leave(&passed)?;
                 passed.steps
             }
         };
@@ -167,7 +167,7 @@ impl<'a> Pass<'_, 'a> {
             let passed = self.model.rows(self.tape, self.params, exchanged)?;
             rows.extend(&passed.steps);
             if t + 1 == steps.len() {
-                self.leave(&passed);
+                self.leave(&passed)?;
             }
             state = passed.after;
         }
@@ -175,9 +175,12 @@ impl<'a> Pass<'_, 'a> {
     }
 
     /// Keeps what whole rows leave behind.
-    fn leave(&self, passed: &Passed) {
-        if let (Some(after), Some(&last)) = (self.after, passed.steps.last()) {
-            keep(self.tape, &(0..self.tape.shape(last).rows), &passed.after, after);
+    fn leave(&self, passed: &Passed) -> Result<()> {
+        match (self.after, passed.steps.last()) {
+            (Some(after), Some(&last)) => {
+                keep(self.tape, &(0..self.tape.shape(last).rows), &passed.after, after)
+            }
+            _ => Ok(()),
         }
     }
 
@@ -191,7 +194,7 @@ impl<'a> Pass<'_, 'a> {
         let written = rows_of_all.clone();
         self.sum_of_rows(names, &[last], move |tape, _, rows, step, extra| {
             let made = head(tape, step, extra)?;
-            keep(tape, &rows, &[made], &written);
+            keep(tape, &rows, &[made], &written)?;
             Ok(tape.filled(Shape::SCALAR, 0.0))
         })?;
         let mut all = rows_of_all.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -200,12 +203,13 @@ impl<'a> Pass<'_, 'a> {
 }
 
 /// Copies blocks of rows to their places.
-fn keep(tape: &Tape<'_>, rows: &Range<usize>, vars: &[Var], all: &Mutex<Matrices>) {
+fn keep(tape: &Tape<'_>, rows: &Range<usize>, vars: &[Var], all: &Mutex<Matrices>) -> Result<()> {
     let mut all = all.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     for (matrix, &var) in all.iter_mut().zip(vars) {
         let columns = tape.shape(var).columns;
         if let Some(place) = matrix.get_mut(rows.start * columns..rows.end * columns) {
-            place.copy_from_slice(tape.value(var));
+            place.copy_from_slice(&tape.read(var)?);
         }
     }
+    Ok(())
 }

@@ -96,8 +96,8 @@ impl Session {
     }
 }
 
-/// The learner of the run in a folder, with the parameters of its best epoch.
-pub fn look(path: &Path, metrics: &[String], progress: &Progress) -> Result<Learner> {
+/// The learner of the run in a folder, with the parameters of its best epoch, on the device that the run was on or on another.
+pub fn look(path: &Path, metrics: &[String], device: Option<&str>, progress: &Progress) -> Result<Learner> {
     let checkpoint = folder::checkpoint(path);
     if !checkpoint.exists() {
         let problem = format!("{} has no run; kymo train -o {0} makes one", path.display());
@@ -107,6 +107,9 @@ pub fn look(path: &Path, metrics: &[String], progress: &Progress) -> Result<Lear
     let mut settings = saved.settings.clone();
     if !metrics.is_empty() {
         settings.task.metrics = metrics.to_vec();
+    }
+    if let Some(device) = device {
+        settings.run.device = device.to_owned();
     }
     // Whoever looks on needs no company.
     settings.parallel = crate::settings::Parallel::default();
@@ -166,8 +169,16 @@ fn unmake(path: &Path, there: [bool; 2]) {
 }
 
 /// Settings that may differ when a run goes on: they say how long and with what, not what is computed.
-const MAY_CHANGE: [&str; 5] =
-    ["train.epochs", "train.patience", "run.memory", "run.checkpoint_epochs", "run.checkpoint_windows"];
+const MAY_CHANGE: [&str; 8] = [
+    "train.epochs",
+    "train.patience",
+    "run.memory",
+    "run.device",
+    "run.precision",
+    "run.device_memory",
+    "run.checkpoint_epochs",
+    "run.checkpoint_windows",
+];
 
 fn changed(saved: &Settings, changes: &[(String, String, String)], path: &Path) -> Result<Settings> {
     let mut settings = saved.clone();
@@ -193,6 +204,9 @@ fn changed(saved: &Settings, changes: &[(String, String, String)], path: &Path) 
             "train.epochs" => settings.train.epochs = asked.train.epochs,
             "train.patience" => settings.train.patience = asked.train.patience,
             "run.memory" => settings.run.memory.clone_from(&asked.run.memory),
+            "run.device" => settings.run.device.clone_from(&asked.run.device),
+            "run.precision" => settings.run.precision.clone_from(&asked.run.precision),
+            "run.device_memory" => settings.run.device_memory.clone_from(&asked.run.device_memory),
             "run.checkpoint_epochs" => settings.run.checkpoint_epochs = asked.run.checkpoint_epochs,
             "run.checkpoint_windows" => settings.run.checkpoint_windows = asked.run.checkpoint_windows,
             _ => {}

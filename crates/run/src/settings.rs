@@ -246,6 +246,12 @@ pub struct Split {
 pub struct Run {
     /// Memory for snapshots and what is kept of them, as in 2GiB; a quarter of the machine where it is "auto".
     pub memory: String,
+    /// Where the work is done: cpu, cuda (the first GPU) or cuda:N.
+    pub device: String,
+    /// How products are computed on a GPU: f32, tf32 or bf16. The last two are faster and less exact.
+    pub precision: String,
+    /// Memory of the GPU that may be taken, as in 40GiB; all that is free where it is "auto".
+    pub device_memory: String,
     /// Epochs between checkpoints.
     pub checkpoint_epochs: usize,
     /// Windows between checkpoints within an epoch; 0: none.
@@ -341,7 +347,14 @@ impl Default for Parallel {
 
 impl Default for Run {
     fn default() -> Self {
-        Run { memory: "auto".into(), checkpoint_epochs: 1, checkpoint_windows: 0 }
+        Run {
+            memory: "auto".into(),
+            device: "cpu".into(),
+            precision: "f32".into(),
+            device_memory: "auto".into(),
+            checkpoint_epochs: 1,
+            checkpoint_windows: 0,
+        }
     }
 }
 
@@ -399,7 +412,7 @@ impl Settings {
         one_of("model.normalisation", &self.model.normalisation, &["both", "right", "none"])?;
         one_of("model.gather", &self.model.gather, &["mean", "pool"])?;
         strategy::find(&self.parallel.strategy)?;
-        Ok(())
+        crate::device::check(self)
     }
 
     /// What the model is made for, with so many columns of features and windows of so many steps.

@@ -154,6 +154,7 @@ pub fn train(
                 write_checkpoint(learner, &position, &best, folder)?;
             }
         }
+        learner.bring_home()?;
         let trained = pace.seconds();
         scheduling.after_epoch(learner, trained, position.epoch + 1, folder, watch)?;
         let validation = measure(learner, Part::Validation)?;
@@ -244,6 +245,7 @@ fn write_checkpoint(
     folder: &Option<Folder>,
 ) -> Result<()> {
     let begun = Instant::now();
+    learner.bring_home()?;
     learner.gather_carried()?;
     if let Some(folder) = folder {
         save(learner, position, best, &checkpoint(folder.path()))?;

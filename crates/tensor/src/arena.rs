@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytemuck::{Pod, Zeroable};
 
+use crate::cuda::Device;
+
 /// Sixteen numbers: a line of the cache, and the widest register.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C, align(64))]
@@ -29,6 +31,14 @@ impl Buffer {
     /// How many numbers there is room for.
     fn room(&self) -> usize {
         16 * self.lines.len()
+    }
+}
+
+impl From<&[f32]> for Buffer {
+    fn from(values: &[f32]) -> Self {
+        let mut buffer = Buffer::new(values.len(), values.len().next_multiple_of(16));
+        buffer.copy_from_slice(values);
+        buffer
     }
 }
 
@@ -63,12 +73,24 @@ pub struct Arena {
     /// Whether a buffer may be lent that is much longer than was asked for. Blocks of rows are alike but for the last one,
     /// which is shorter and which another thread may get in the next step: it is to find room in the buffers of a whole block.
     lends_longer: bool,
+    /// Where tapes with this arena do their work, if not on the host.
+    device: Option<Device>,
 }
 
 impl Arena {
     /// An arena without buffers.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// An arena whose tapes do their work on a GPU.
+    pub fn on(device: Device) -> Self {
+        Arena { device: Some(device), ..Self::default() }
+    }
+
+    /// Where tapes with this arena do their work, if not on the host.
+    pub fn device(&self) -> Option<&Device> {
+        self.device.as_ref()
     }
 
     /// A buffer of this length that holds anything.

@@ -24,6 +24,9 @@ pub enum Error {
         /// What is wrong with it.
         problem: String,
     },
+    /// A GPU lacks something: a library, memory, a kernel that runs.
+    #[error("on the GPU: {0}")]
+    Device(String),
     /// Another worker has gone, or does not do its part.
     #[error("{0}")]
     Peer(String),

@@ -6,6 +6,7 @@
 
 pub mod arena;
 pub mod check;
+pub mod cuda;
 pub mod error;
 mod lines;
 pub mod op;
@@ -17,8 +18,9 @@ mod simd;
 pub mod tape;
 
 pub use arena::{Arena, Buffer};
+pub use cuda::{Device, Held};
 pub use error::{Error, Result};
 pub use op::{Back, Op, Shape, View};
 pub use pairs::weigh_positive_sums;
 pub use pattern::Pattern;
-pub use tape::{Gradients, Tape, Var};
+pub use tape::{Gradients, Numbers, Tape, Var};

@@ -5,8 +5,13 @@
 //! pieces depend on the lines alone, never on the number of threads, and what segments compute is put together in order.
 
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use rayon::prelude::*;
+
+use crate::cuda::Device;
+use crate::cuda::lines::LinesOn;
+use crate::error::Result;
 
 /// Work of one piece: entries and lines together, since a line without entries has to be written, too.
 const PIECE: usize = 2048;
@@ -36,13 +41,14 @@ pub(crate) struct Lines {
     origins: Option<Vec<u32>>,
     pieces: Vec<Piece>,
     segments: usize,
+    resident: OnceLock<LinesOn>,
 }
 
 impl Lines {
     /// Lines whose entries are numbered in the order in which they are given; `starts` has been checked.
     pub fn new(starts: Vec<u64>, others: Vec<u32>) -> Self {
         let (pieces, segments) = pieces(&starts);
-        Lines { starts, others, origins: None, pieces, segments }
+        Lines { starts, others, origins: None, pieces, segments, resident: OnceLock::new() }
     }
 
     /// Entries sorted by `line`, each below `count`, entries of a line in the order in which they are given.
@@ -62,7 +68,16 @@ impl Lines {
             (others[at], origins[at]) = (other(origin), origin as u32);
         }
         let (pieces, segments) = pieces(&starts);
-        Lines { starts, others, origins: Some(origins), pieces, segments }
+        Lines { starts, others, origins: Some(origins), pieces, segments, resident: OnceLock::new() }
+    }
+
+    /// The same lines on a GPU, brought there when they are first asked for.
+    pub fn on(&self, device: &Device) -> Result<&LinesOn> {
+        if let Some(lines) = self.resident.get() {
+            return Ok(lines);
+        }
+        let lines = LinesOn::new(device, self)?;
+        Ok(self.resident.get_or_init(|| lines))
     }
 
     /// How many lines there are.

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::ops::Range;
 
-use crate::error::Result;
+use crate::cuda;
+use crate::error::{Error, Result};
 
 /// Rows and columns of a matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -121,4 +122,18 @@ pub trait Op: Send + Sync {
 
     /// Adds to the gradients of the inputs.
     fn backward(&self, back: Back<'_, '_>) -> Result<()>;
+
+    /// [`Op::forward`] on a GPU.
+    fn cuda(&self, _call: cuda::Call<'_>) -> Result<()> {
+        Err(only_on_the_host(self.name()))
+    }
+
+    /// [`Op::backward`] on a GPU.
+    fn cuda_back(&self, _back: cuda::Back<'_>) -> Result<()> {
+        Err(only_on_the_host(self.name()))
+    }
+}
+
+fn only_on_the_host(name: &str) -> Error {
+    Error::Device(format!("there is no kernel for {name}; run on the CPU, or with one worker"))
 }

@@ -3,41 +3,123 @@
 //! The way back follows the list from its end, not pointers between tensors: the order is the same on every worker, which
 //! operations that take part in an exchange rely on.
 
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
 use crate::arena::{Arena, Buffer};
+use crate::cuda::{Held, Memory, Slice};
 use crate::error::{Error, Result};
 use crate::op::{Back, Op, Shape, View};
 
 /// A matrix on a tape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Var(usize);
+pub struct Var(pub(crate) usize);
 
-enum Value<'a> {
-    Owned(Buffer),
-    Borrowed(&'a [f32]),
+/// Numbers that a tape made, where it works.
+#[derive(Debug)]
+pub enum Numbers {
+    /// In the memory of the host.
+    Host(Buffer),
+    /// In the memory of a GPU.
+    Device(Memory),
 }
 
-impl Value<'_> {
-    fn get(&self) -> &[f32] {
+impl Default for Numbers {
+    fn default() -> Self {
+        Numbers::Host(Buffer::default())
+    }
+}
+
+impl Numbers {
+    /// Those in the memory of the host, or none.
+    pub fn host(&self) -> &[f32] {
         match self {
-            Value::Owned(values) => values,
-            Value::Borrowed(values) => values,
+            Numbers::Host(values) => values,
+            Numbers::Device(_) => &[],
+        }
+    }
+
+    /// Those in the memory of the host, to be kept.
+    pub(crate) fn into_host(self) -> Option<Buffer> {
+        match self {
+            Numbers::Host(values) => Some(values),
+            Numbers::Device(_) => None,
+        }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        match self {
+            Numbers::Host(values) => values.len(),
+            Numbers::Device(memory) => memory.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Gives memory back to where it came from.
+    pub fn give(self, arena: &Arena) {
+        if let Numbers::Host(buffer) = self {
+            arena.give(buffer);
         }
     }
 }
 
-struct Node<'a> {
-    op: Option<Box<dyn Op + 'a>>,
-    inputs: Vec<Var>,
-    shape: Shape,
-    value: Value<'a>,
-    saved: Buffer,
-    wants_gradient: bool,
+pub(crate) enum Value<'a> {
+    Made(Numbers),
+    Borrowed(&'a [f32]),
+    /// Numbers that are on the GPU already.
+    Resident(Slice<'a>),
+    /// Numbers that are on the GPU already and are held by others, too.
+    Shared(Arc<Memory>),
+    /// The same number everywhere, on a tape that works on a GPU.
+    Filled(f32),
+}
+
+impl Value<'_> {
+    /// The numbers, as far as they are in the memory of the host.
+    pub(crate) fn host(&self) -> &[f32] {
+        match self {
+            Value::Made(numbers) => numbers.host(),
+            Value::Borrowed(values) => values,
+            Value::Resident(_) | Value::Shared(_) | Value::Filled(_) => &[],
+        }
+    }
+}
+
+pub(crate) struct Node<'a> {
+    pub(crate) op: Option<Box<dyn Op + 'a>>,
+    pub(crate) inputs: Vec<Var>,
+    pub(crate) shape: Shape,
+    pub(crate) value: Value<'a>,
+    /// What was brought to the GPU of a value of the host.
+    pub(crate) brought: OnceLock<Memory>,
+    pub(crate) saved: Numbers,
+    pub(crate) wants_gradient: bool,
+}
+
+impl<'a> Node<'a> {
+    fn input(shape: Shape, value: Value<'a>, wants_gradient: bool) -> Self {
+        Node {
+            op: None,
+            inputs: Vec::new(),
+            shape,
+            value,
+            brought: OnceLock::new(),
+            saved: Numbers::default(),
+            wants_gradient,
+        }
+    }
 }
 
 /// Operations and their values, from the first to the last.
 pub struct Tape<'a> {
-    arena: &'a Arena,
-    nodes: Vec<Node<'a>>,
+    pub(crate) arena: &'a Arena,
+    pub(crate) nodes: Vec<Node<'a>>,
 }
 
 impl<'a> Tape<'a> {
@@ -65,14 +147,55 @@ impl<'a> Tape<'a> {
         if shape.len() != values.len() {
             return Err(Error::shape("input", format!("{} values were given for {shape}", values.len())));
         }
-        Ok(self.push(Node {
-            op: None,
-            inputs: Vec::new(),
-            shape,
-            value: Value::Borrowed(values),
-            saved: Buffer::default(),
-            wants_gradient,
-        }))
+        Ok(self.push(Node::input(shape, Value::Borrowed(values), wants_gradient)))
+    }
+
+    /// A matrix that does not change from tape to tape: a tape on a GPU finds it there.
+    pub fn held(&mut self, shape: Shape, values: &'a Held) -> Result<Var> {
+        match self.arena.device() {
+            None => self.constant(shape, values),
+            Some(device) => self.resident(shape, values.on(device)?, false),
+        }
+    }
+
+    /// Some rows of a matrix that does not change from tape to tape, for as long as this tape lives: copied on the host, found on a
+    /// GPU, where all rows are asked for.
+    pub fn held_rows(&mut self, columns: usize, values: &Held, rows: Range<usize>) -> Result<Var> {
+        let shape = Shape::new(rows.len(), columns);
+        match self.arena.device() {
+            Some(device) if shape.len() == values.len() => {
+                let memory = values.shared(device)?.clone();
+                Ok(self.push(Node::input(shape, Value::Shared(memory), false)))
+            }
+            _ => self.copied(shape, values.get(rows.start * columns..rows.end * columns).unwrap_or_default()),
+        }
+    }
+
+    /// A matrix that a tape made and that was kept ([`Tape::copy_of`]).
+    pub fn kept(&mut self, shape: Shape, values: &'a Numbers) -> Result<Var> {
+        match values {
+            Numbers::Host(values) => self.constant(shape, values),
+            Numbers::Device(memory) => self.resident(shape, memory.all(), false),
+        }
+    }
+
+    /// A copy of a matrix that outlives the tape, where the tape works.
+    pub fn copy_of(&self, var: Var) -> Result<Numbers> {
+        let Some(device) = self.arena.device() else {
+            return Ok(Numbers::Host(Buffer::from(self.value(var))));
+        };
+        let values = self.slice(device, var)?;
+        let copy = device.take(values.len())?;
+        device.copy(values, copy.all())?;
+        Ok(Numbers::Device(copy))
+    }
+
+    /// A matrix that is on the GPU already, where this tape works.
+    pub fn resident(&mut self, shape: Shape, values: Slice<'a>, wants_gradient: bool) -> Result<Var> {
+        if shape.len() != values.len() {
+            return Err(Error::shape("input", format!("{} values were given for {shape}", values.len())));
+        }
+        Ok(self.push(Node::input(shape, Value::Resident(values), wants_gradient)))
     }
 
     /// A matrix that needs no gradient, copied: for values that do not live as long as the tape.
@@ -80,28 +203,21 @@ impl<'a> Tape<'a> {
         if shape.len() != values.len() {
             return Err(Error::shape("input", format!("{} values were given for {shape}", values.len())));
         }
-        let var = self.filled(shape, 0.0);
-        if let Value::Owned(copy) = &mut self.nodes[var.0].value {
-            copy.copy_from_slice(values);
-        }
-        Ok(var)
+        let copy = self.arena.copied(values);
+        Ok(self.push(Node::input(shape, Value::Made(Numbers::Host(copy)), false)))
     }
 
     /// A constant matrix of one number.
     pub fn filled(&mut self, shape: Shape, value: f32) -> Var {
+        if self.arena.device().is_some() {
+            return self.push(Node::input(shape, Value::Filled(value), false));
+        }
         let mut values = self.arena.take(shape.len());
         values.fill(value);
-        self.push(Node {
-            op: None,
-            inputs: Vec::new(),
-            shape,
-            value: Value::Owned(values),
-            saved: Buffer::default(),
-            wants_gradient: false,
-        })
+        self.push(Node::input(shape, Value::Made(Numbers::Host(values)), false))
     }
 
-    fn push(&mut self, node: Node<'a>) -> Var {
+    pub(crate) fn push(&mut self, node: Node<'a>) -> Var {
         self.nodes.push(node);
         Var(self.nodes.len() - 1)
     }
@@ -110,19 +226,33 @@ impl<'a> Tape<'a> {
     pub fn apply(&mut self, op: impl Op + 'a, inputs: &[Var]) -> Result<Var> {
         let shapes: Vec<Shape> = inputs.iter().map(|&input| self.shape(input)).collect();
         let shape = op.shape(&shapes)?;
+        if let Some(device) = self.arena.device() {
+            return self.apply_on(device, Box::new(op), inputs, &shapes, shape);
+        }
         let mut values = self.arena.take(shape.len());
         let mut saved = self.arena.take(op.saved(&shapes));
         let views: Vec<View<'_>> = inputs.iter().map(|&input| self.view(input)).collect();
         op.forward(&views, &mut values, &mut saved)?;
-        let wants_gradient = inputs.iter().any(|input| self.nodes[input.0].wants_gradient);
-        Ok(self.push(Node {
-            op: Some(Box::new(op)),
+        let made = (Numbers::Host(values), Numbers::Host(saved));
+        Ok(self.applied(Box::new(op), inputs, shape, made))
+    }
+
+    pub(crate) fn applied(
+        &mut self,
+        op: Box<dyn Op + 'a>,
+        inputs: &[Var],
+        shape: Shape,
+        (values, saved): (Numbers, Numbers),
+    ) -> Var {
+        self.push(Node {
+            op: Some(op),
             inputs: inputs.to_vec(),
             shape,
-            value: Value::Owned(values),
+            value: Value::Made(values),
+            brought: OnceLock::new(),
             saved,
-            wants_gradient,
-        }))
+            wants_gradient: inputs.iter().any(|input| self.nodes[input.0].wants_gradient),
+        })
     }
 
     /// The shape of a matrix.
@@ -130,9 +260,17 @@ impl<'a> Tape<'a> {
         self.nodes[var.0].shape
     }
 
-    /// The numbers of a matrix.
+    /// The numbers of a matrix on a tape that works in the memory of the host; [`Tape::read`] works everywhere.
     pub fn value(&self, var: Var) -> &[f32] {
-        self.nodes[var.0].value.get()
+        self.nodes[var.0].value.host()
+    }
+
+    /// The numbers of a matrix, brought back from the GPU where they are there.
+    pub fn read(&self, var: Var) -> Result<Cow<'_, [f32]>> {
+        match self.arena.device() {
+            None => Ok(Cow::Borrowed(self.value(var))),
+            Some(device) => Ok(Cow::Owned(device.read(self.slice(device, var)?)?)),
+        }
     }
 
     /// A matrix to be read.
@@ -158,7 +296,21 @@ impl<'a> Tape<'a> {
 
     /// The gradients of `sum(seed * from)`.
     pub fn backward_with(&self, from: Var, seed: &[f32]) -> Result<Gradients<'a>> {
+        if let Some(device) = self.arena.device() {
+            return self.backward_on(device, from, seed);
+        }
+        self.backward_onto(from, seed, [])
+    }
+
+    /// The gradients of `sum(seed * from)`, added to those that are given: they are found where gradients of their matrices are.
+    pub(crate) fn backward_onto(
+        &self,
+        from: Var,
+        seed: &[f32],
+        begun: impl IntoIterator<Item = (Var, Buffer)>,
+    ) -> Result<Gradients<'a>> {
         let mut all: Vec<Option<Buffer>> = self.nodes.iter().map(|_| None).collect();
+        begun.into_iter().for_each(|(var, sum)| all[var.0] = Some(sum));
         all[from.0] = Some(self.arena.copied(seed));
         for index in (0..=from.0).rev() {
             let node = &self.nodes[index];
@@ -183,8 +335,8 @@ impl<'a> Tape<'a> {
             let mut scratch = self.arena.take(op.scratch(&shapes));
             op.backward(Back {
                 inputs: &views,
-                output: View { shape: node.shape, values: node.value.get() },
-                saved: &node.saved,
+                output: View { shape: node.shape, values: node.value.host() },
+                saved: node.saved.host(),
                 upstream: &upstream,
                 scratch: &mut scratch,
                 gradients: &mut slots,
@@ -202,6 +354,7 @@ impl<'a> Tape<'a> {
             self.arena.give(scratch);
             self.arena.give(upstream);
         }
+        let all = all.into_iter().map(|gradient| gradient.map(Numbers::Host)).collect();
         Ok(Gradients { arena: self.arena, all })
     }
 }
@@ -209,37 +362,44 @@ impl<'a> Tape<'a> {
 impl Drop for Tape<'_> {
     fn drop(&mut self) {
         for node in self.nodes.drain(..) {
-            if let Value::Owned(values) = node.value {
-                self.arena.give(values);
+            if let Value::Made(values) = node.value {
+                values.give(self.arena);
             }
-            self.arena.give(node.saved);
+            node.saved.give(self.arena);
         }
     }
 }
 
 /// Gradients of parameters.
 pub struct Gradients<'a> {
-    arena: &'a Arena,
-    all: Vec<Option<Buffer>>,
+    pub(crate) arena: &'a Arena,
+    pub(crate) all: Vec<Option<Numbers>>,
 }
 
 impl Gradients<'_> {
-    /// The gradient of a parameter; `None` where nothing depends on it.
+    /// The gradient of a parameter, on a tape that works in the memory of the host; `None` where nothing depends on it.
     pub fn of(&self, var: Var) -> Option<&[f32]> {
-        self.all.get(var.0)?.as_deref()
+        Some(self.all.get(var.0)?.as_ref()?.host())
+    }
+
+    /// The gradient of a parameter, brought back from the GPU where it is there; `None` where nothing depends on it.
+    pub fn read(&self, var: Var) -> Result<Option<Cow<'_, [f32]>>> {
+        Ok(match self.all.get(var.0) {
+            Some(Some(Numbers::Host(values))) => Some(Cow::Borrowed(values)),
+            Some(Some(Numbers::Device(memory))) => Some(Cow::Owned(memory.device().read(memory.all())?)),
+            _ => None,
+        })
     }
 
     /// Takes the gradient of a parameter out, so that it can outlive the tape, which borrows the parameters that an
     /// optimiser is about to change. It belongs to the arena, to which it is to be given back.
-    pub fn take(&mut self, var: Var) -> Option<Buffer> {
+    pub fn take(&mut self, var: Var) -> Option<Numbers> {
         self.all.get_mut(var.0)?.take()
     }
 }
 
 impl Drop for Gradients<'_> {
     fn drop(&mut self) {
-        for buffer in self.all.drain(..).flatten() {
-            self.arena.give(buffer);
-        }
+        self.all.drain(..).flatten().for_each(|numbers| numbers.give(self.arena));
     }
 }

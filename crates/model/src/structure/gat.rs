@@ -55,12 +55,19 @@ impl Structure for Gat {
         let of = |what: &str| params.get(&format!("{}.{what}", self.name));
         let pattern = frame.graph.with_loops()?;
         let weight = of("weight")?;
+        let (source, target) = (of("source")?, of("target")?);
+        if x == frame.features && self.input <= self.width() {
+            // a . (W x) = (W a) . x, and features are narrower than what is made of them. No gradient passes through the wide
+            // rows then.
+            let all = frame.extend(tape, x)?;
+            let (source, target) = (tape.head_dots(weight, source)?, tape.head_dots(weight, target)?);
+            let (source, target) = (tape.matmul(all, source)?, tape.matmul(x, target)?);
+            let all = tape.matmul(all, weight)?;
+            return tape.graph_attention(pattern, target, source, all, SLOPE);
+        }
         let x = frame.extend_layer(tape, x, |tape, x| tape.matmul(x, weight))?;
-        let source = tape.head_dots(x.all, of("source")?)?;
-        let target = tape.head_dots(x.own, of("target")?)?;
-        let scores = tape.edge_scores(pattern.clone(), target, source, SLOPE)?;
-        let shares = tape.edge_softmax(pattern.clone(), scores)?;
-        tape.spmm_heads(pattern, shares, x.all)
+        let (source, target) = (tape.head_dots(x.all, source)?, tape.head_dots(x.own, target)?);
+        tape.graph_attention(pattern, target, source, x.all, SLOPE)
     }
 
     fn rows(&self, tape: &mut Tape<'_>, params: &Bound<'_>, exchanged: Var) -> Result<Var> {

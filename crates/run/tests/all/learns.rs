@@ -87,7 +87,7 @@ fn a_run_that_goes_astray_says_so_and_keeps_its_last_good_epoch() {
             let text = error.to_string();
             let place = text.contains("in the window of steps") || text.contains("after epoch 1");
             assert!(text.contains("Lower train.learning_rate") && place, "{text}");
-            let learner = look(&path, &[], &Progress::silent()).unwrap();
+            let learner = look(&path, &[], None, &Progress::silent()).unwrap();
             assert!(learner.params.values.iter().flatten().all(|value| value.is_finite()));
             Session::resume(&path, &[], &Progress::silent()).unwrap();
         }

@@ -4,6 +4,7 @@
 
 mod fixture;
 mod flat;
+mod gpu;
 mod gradients;
 mod leaks;
 mod learns;

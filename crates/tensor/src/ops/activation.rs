@@ -4,6 +4,8 @@
 //! Hochreiter, 2016, equation 16.
 
 use super::pieces::{by_pieces, taken};
+use super::pointwise::POINTWISE;
+use crate::cuda;
 use crate::error::{Result, expect_inputs};
 use crate::op::{Back, Op, Shape, View};
 use crate::simd::{exp, fma, sigmoid, simd, tanh};
@@ -51,9 +53,16 @@ activation!(
 activation!(logistic, |x, unused| sigmoid::<FUSED>(x), |y| y * (1.0 - y));
 activation!(hyperbolic, |x, unused| tanh::<FUSED>(x), |y| 1.0 - y * y);
 
-/// An activation: its name, its parameter and its loops.
+/// What activations are called in the arguments of kernels.
+const RELU: i32 = 0;
+const ELU: i32 = 1;
+const SIGMOID: i32 = 2;
+const TANH: i32 = 3;
+
+/// An activation: its name, what kernels call it, its parameter and its loops.
 struct Activation {
     name: &'static str,
+    kind: i32,
     parameter: f32,
     values: fn(&[f32], f32, &mut [f32]),
     gradient: fn(&[f32], f32, &[f32], &mut [f32]),
@@ -85,13 +94,32 @@ impl Op for Activation {
         });
         Ok(())
     }
+
+    fn cuda(&self, call: cuda::Call<'_>) -> Result<()> {
+        let arguments =
+            [call.inputs[0].values.into(), call.output.into(), self.kind.into(), self.parameter.into()];
+        call.device.each(&POINTWISE, "activate", call.output.len(), &arguments)
+    }
+
+    fn cuda_back(&self, back: cuda::Back<'_>) -> Result<()> {
+        let Some(x) = back.gradients[0] else { return Ok(()) };
+        let arguments = [
+            back.output.values.into(),
+            back.upstream.into(),
+            x.values.into(),
+            x.adds.into(),
+            self.kind.into(),
+            self.parameter.into(),
+        ];
+        back.device.each(&POINTWISE, "activate_back", x.values.len(), &arguments)
+    }
 }
 
 impl Tape<'_> {
     /// `x` where it is positive, zero elsewhere.
     pub fn relu(&mut self, x: Var) -> Result<Var> {
         let (values, gradient) = (relu::values, relu::gradient);
-        self.apply(Activation { name: "relu", parameter: 0.0, values, gradient }, &[x])
+        self.apply(Activation { name: "relu", kind: RELU, parameter: 0.0, values, gradient }, &[x])
     }
 
     /// `x` where it is positive, `slope * x` elsewhere; the slope must not be negative.
@@ -102,25 +130,25 @@ impl Tape<'_> {
             return Err(crate::Error::settings("the slope of a leaky relu", problem));
         }
         let (values, gradient) = (relu::values, relu::gradient);
-        self.apply(Activation { name: "leaky relu", parameter: slope, values, gradient }, &[x])
+        self.apply(Activation { name: "leaky relu", kind: RELU, parameter: slope, values, gradient }, &[x])
     }
 
     /// `x` where it is positive, `exp(x) - 1` elsewhere.
     pub fn elu(&mut self, x: Var) -> Result<Var> {
         let (values, gradient) = (elu::values, elu::gradient);
-        self.apply(Activation { name: "elu", parameter: 1.0, values, gradient }, &[x])
+        self.apply(Activation { name: "elu", kind: ELU, parameter: 1.0, values, gradient }, &[x])
     }
 
     /// The logistic function.
     pub fn sigmoid(&mut self, x: Var) -> Result<Var> {
         let (values, gradient) = (logistic::values, logistic::gradient);
-        self.apply(Activation { name: "sigmoid", parameter: 0.0, values, gradient }, &[x])
+        self.apply(Activation { name: "sigmoid", kind: SIGMOID, parameter: 0.0, values, gradient }, &[x])
     }
 
     /// The hyperbolic tangent.
     pub fn tanh(&mut self, x: Var) -> Result<Var> {
         let (values, gradient) = (hyperbolic::values, hyperbolic::gradient);
-        self.apply(Activation { name: "tanh", parameter: 0.0, values, gradient }, &[x])
+        self.apply(Activation { name: "tanh", kind: TANH, parameter: 0.0, values, gradient }, &[x])
     }
 }
 

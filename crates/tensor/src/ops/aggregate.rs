@@ -13,7 +13,7 @@ pub(super) const AHEAD: usize = 24;
 
 /// Entries that are summed before the sum is added to that of the line: few enough that a long line is not the worse
 /// rounded for it, and that the lines of the cache which two blocks of columns share are still there for the second.
-const CHUNK: usize = 64;
+pub(super) const CHUNK: usize = 64;
 
 /// Which row an entry adds to the sum of its line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,8 +99,9 @@ fn sum_piece_body<const FUSED: bool>(sum: &Sum<'_>, piece: &Piece, output: &mut 
     }
 }
 
+/// Sums over the lines of a piece, with what entries are made of given as functions.
 #[inline(always)]
-fn sum_lines<const FUSED: bool>(
+pub(super) fn sum_lines<const FUSED: bool>(
     sum: &Sum<'_>,
     piece: &Piece,
     output: &mut [f32],
@@ -117,6 +118,17 @@ fn sum_lines<const FUSED: bool>(
         let entries = sum.lines.entries(piece, line);
         for start in entries.clone().step_by(CHUNK) {
             let block = Block { sum, first: start, end: (start + CHUNK).min(entries.end) };
+            if sum.heads > 1 && sum.width.is_multiple_of(64) && matches!(part, 8 | 16 | 32) {
+                // Several heads at a time: their rows come by together.
+                for (column, output) in (0..).step_by(64).zip(output.chunks_exact_mut(64)) {
+                    match part {
+                        8 => block.add_parts::<FUSED, 8, 8>(column, output, row, value, ask),
+                        16 => block.add_parts::<FUSED, 4, 16>(column, output, row, value, ask),
+                        _ => block.add_parts::<FUSED, 2, 32>(column, output, row, value, ask),
+                    };
+                }
+                continue;
+            }
             for (head, output) in output.chunks_exact_mut(part).enumerate() {
                 let value = |k: usize| value(k, head);
                 let mut at = 0;
@@ -156,24 +168,52 @@ impl Block<'_> {
         value: impl Fn(usize) -> f32,
         ask: impl Fn(usize),
     ) -> usize {
+        self.add_parts::<FUSED, 1, W>(column, output, row, |k, _| value(k), ask)
+    }
+
+    /// Adds `PARTS` parts of heads, each of `P` columns, from `column` on; how many columns they were.
+    #[inline(always)]
+    fn add_parts<const FUSED: bool, const PARTS: usize, const P: usize>(
+        self,
+        column: usize,
+        output: &mut [f32],
+        row: impl Fn(usize) -> usize,
+        value: impl Fn(usize, usize) -> f32,
+        ask: impl Fn(usize),
+    ) -> usize {
         let (x, width) = (self.sum.x, self.sum.width);
+        let head = if PARTS > 1 { column / P } else { 0 };
         let last = self.sum.lines.others().len() - 1;
-        let Some(output) = output.first_chunk_mut::<W>() else { return W };
-        let mut sums = [0.0; W];
+        let Some(output) = output.as_chunks_mut::<P>().0.first_chunk_mut::<PARTS>() else { return PARTS * P };
+        let mut sums = [[0.0; P]; PARTS];
         for k in self.first..self.end {
             let ahead = (k + AHEAD).min(last);
-            prefetch_row(x, row(ahead) * width + column, W);
+            prefetch_row(x, row(ahead) * width + column, PARTS * P);
             ask(ahead);
             let start = row(k) * width + column;
-            let Some(source) = x[start..].first_chunk::<W>() else { continue };
-            let value = value(k);
-            for j in 0..W {
-                sums[j] = fma::<FUSED>(value, source[j], sums[j]);
+            let Some(source) = x[start..].as_chunks::<P>().0.first_chunk::<PARTS>() else { continue };
+            // All values first: what may fail between two products keeps them from becoming one instruction.
+            let mut values = [0.0; PARTS];
+            for (part, to) in values.iter_mut().enumerate() {
+                *to = value(k, head + part);
+            }
+            for part in 0..PARTS {
+                add_scaled::<FUSED, P>(values[part], &source[part], &mut sums[part]);
             }
         }
-        for j in 0..W {
-            output[j] += sums[j];
+        for part in 0..PARTS {
+            for j in 0..P {
+                output[part][j] += sums[part][j];
+            }
         }
-        W
+        PARTS * P
+    }
+}
+
+/// `sums += value * row`.
+#[inline(always)]
+fn add_scaled<const FUSED: bool, const P: usize>(value: f32, row: &[f32; P], sums: &mut [f32; P]) {
+    for j in 0..P {
+        sums[j] = fma::<FUSED>(value, row[j], sums[j]);
     }
 }

@@ -6,9 +6,14 @@
 
 use super::attention_loops::{Sizes, backward, forward};
 use super::pieces::{by_pieces, taken};
+use crate::cuda::{self, Argument, Device, Launch, Memory, Source};
 use crate::error::{Error, Result, expect_shape};
 use crate::op::{Back, Op, Shape, View};
 use crate::tape::{Tape, Var};
+
+/// The kernels.
+pub(crate) static ATTENTION: Source =
+    Source { name: "attention", text: include_str!("attention.cu"), samples: &[&[]] };
 
 struct Attention {
     heads: usize,
@@ -20,6 +25,24 @@ impl Attention {
         let (steps, width) = (inputs.len() / 3, inputs[0].columns);
         Sizes { steps, width, heads: self.heads, causal: self.causal }
     }
+
+    /// What all kernels are told: where the inputs are, and the sizes.
+    fn arguments(&self, places: &Memory, sizes: Sizes) -> [Argument; 5] {
+        let depth = sizes.width / sizes.heads;
+        [
+            places.all().into(),
+            (sizes.steps as i32).into(),
+            (sizes.heads as i32).into(),
+            (depth as i32).into(),
+            sizes.causal.into(),
+        ]
+    }
+}
+
+/// Where the inputs are, in the memory of the GPU.
+fn places(device: &Device, inputs: &[cuda::View<'_>]) -> Result<Memory> {
+    let places: Vec<u64> = inputs.iter().map(|input| input.values.at()).collect();
+    device.upload(&places)
 }
 
 fn shapes(inputs: &[View<'_>]) -> Vec<Shape> {
@@ -84,6 +107,54 @@ impl Op for Attention {
             backward(sizes, inputs, range, (upstream, shares), scores, slots);
         });
         Ok(())
+    }
+
+    fn cuda(&self, call: cuda::Call<'_>) -> Result<()> {
+        if call.output.is_empty() {
+            return Ok(());
+        }
+        let (device, shape) = (call.device, call.inputs[0].shape);
+        let sizes = self.sizes(&vec![shape; call.inputs.len()]);
+        let places = places(device, call.inputs)?;
+        let mut arguments = self.arguments(&places, sizes).to_vec();
+        arguments.extend([Argument::from(sizes.scale()), call.saved.into()]);
+        device.each(&ATTENTION, "attention_shares", shape.rows * sizes.heads * sizes.steps, &arguments)?;
+        let mut arguments = self.arguments(&places, sizes).to_vec();
+        arguments.extend([Argument::from(call.saved), call.output.into()]);
+        device.each(&ATTENTION, "attention_output", call.output.len(), &arguments)
+    }
+
+    fn cuda_back(&self, back: cuda::Back<'_>) -> Result<()> {
+        if back.output.shape.is_empty() {
+            return Ok(());
+        }
+        let (device, shape, count) = (back.device, back.inputs[0].shape, back.inputs.len());
+        let sizes = self.sizes(&vec![shape; count]);
+        let (places, scores) = (places(device, back.inputs)?, device.take(back.saved.len())?);
+        let mut arguments = self.arguments(&places, sizes).to_vec();
+        arguments.extend([
+            Argument::from(sizes.scale()),
+            back.saved.into(),
+            back.upstream.into(),
+            scores.all().into(),
+        ]);
+        let threads = shape.rows * sizes.heads * sizes.steps;
+        device.each(&ATTENTION, "attention_scores_back", threads, &arguments)?;
+        let place = |sum: &Option<cuda::Sum<'_>>| sum.map_or(0, |sum| sum.values.at());
+        let gradients = device.upload(&back.gradients.iter().map(place).collect::<Vec<u64>>())?;
+        let adds = |sum: &Option<cuda::Sum<'_>>| i32::from(sum.is_some_and(|sum| sum.adds));
+        let adds = device.upload(&back.gradients.iter().map(adds).collect::<Vec<i32>>())?;
+        let mut arguments = vec![Argument::from(shape.len())];
+        arguments.extend(self.arguments(&places, sizes));
+        arguments.extend([
+            Argument::from(back.saved),
+            scores.all().into(),
+            back.upstream.into(),
+            gradients.all().into(),
+            adds.all().into(),
+        ]);
+        let launch = Launch { blocks: [Launch::each(shape.len()).blocks[0], count], ..Launch::each(1) };
+        device.run(&ATTENTION, "attention_back", &[], launch, &arguments)
     }
 }
 

@@ -60,7 +60,7 @@ impl Sizes {
     }
 
     #[inline(always)]
-    fn scale(self) -> f32 {
+    pub(super) fn scale(self) -> f32 {
         1.0 / ((self.width / self.heads) as f32).sqrt()
     }
 }

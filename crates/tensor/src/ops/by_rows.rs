@@ -13,7 +13,7 @@ use super::ROWS;
 use crate::arena::{Arena, Buffer};
 use crate::error::{Error, Result, expect_shape};
 use crate::op::{Back, Op, Shape, View};
-use crate::tape::{Tape, Var};
+use crate::tape::{Numbers, Tape, Var};
 
 /// Sums of blocks that are taken side by side and then added in order: enough for many threads, and a fixed number, so
 /// that the result does not depend on how many there are.
@@ -32,13 +32,14 @@ impl<F> ByRows<'_, F>
 where
     F: Fn(&mut Tape<'_>, Range<usize>, &[Var], &[Var]) -> Result<Var> + Send + Sync,
 {
-    /// Runs one block forth and back; adds the gradients of shared inputs to `shared`, writes those of rows to `own`.
+    /// Runs one block forth and back; adds the gradients of shared inputs to `shared`, which has a sum for each that is wanted,
+    /// and writes those of rows to `own`.
     fn run_block(
         &self,
         arena: &Arena,
         rows: Range<usize>,
         inputs: &[View<'_>],
-        shared: &mut [f32],
+        shared: &mut [Option<Buffer>],
         own: &mut [Option<&mut [f32]>],
     ) -> Result<f64> {
         let mut tape = Tape::new(arena);
@@ -55,26 +56,18 @@ where
         let sum = (self.body)(&mut tape, rows, by_row, all)?;
         expect_shape("by rows", "the result of a block", tape.shape(sum), Shape::SCALAR)?;
         if self.wants_gradient.iter().any(|&wants| wants) {
-            let gradients = tape.backward(sum)?;
-            let mut at = 0;
-            for (index, &var) in vars.iter().enumerate().filter(|(index, _)| self.wants_gradient[*index]) {
-                let length = tape.shape(var).len();
-                if index < self.by_row {
-                    if let Some(slot) = own[index].as_deref_mut() {
-                        match gradients.of(var) {
-                            Some(gradient) => slot.copy_from_slice(gradient),
-                            None => slot.fill(0.0),
-                        }
-                    }
-                } else {
-                    if let Some(gradient) = gradients.of(var) {
-                        shared[at..at + length]
-                            .iter_mut()
-                            .zip(gradient)
-                            .for_each(|(sum, value)| *sum += value);
-                    }
-                    at += length;
+            // Sums of shared gradients go on where the block before left them.
+            let begun = all.iter().zip(&mut *shared).filter_map(|(&var, sum)| Some((var, sum.take()?)));
+            let mut gradients = tape.backward_onto(sum, &[1.0], begun.collect::<Vec<_>>())?;
+            for (&var, slot) in by_row.iter().zip(own) {
+                let Some(slot) = slot.as_deref_mut() else { continue };
+                match gradients.of(var) {
+                    Some(gradient) => slot.copy_from_slice(gradient),
+                    None => slot.fill(0.0),
                 }
+            }
+            for (&var, sum) in all.iter().zip(shared) {
+                *sum = gradients.take(var).and_then(Numbers::into_host);
             }
         }
         Ok(f64::from(tape.value(sum)[0]))
@@ -117,8 +110,7 @@ where
                 .map(|index| inputs[index].shape.len())
                 .sum::<usize>()
         };
-        let (rows_length, shared_length) = (wanted(0..self.by_row), wanted(self.by_row..inputs.len()));
-        let (own, shared) = saved.split_at_mut(rows_length);
+        let (own, shared) = saved.split_at_mut(wanted(0..self.by_row));
         shared.fill(0.0);
         let piece = self.rows.div_ceil(SUMS).next_multiple_of(ROWS).max(ROWS);
         // The rows of each wanted input, piece after piece.
@@ -142,12 +134,14 @@ where
                 slots.push(Some(slice));
             }
         }
-        let sums: Vec<(f64, Buffer)> = pieces
+        let zeros =
+            |index: usize| self.wants_gradient[index].then(|| self.arena.zeros(inputs[index].shape.len()));
+        let sums: Vec<(f64, Vec<Option<Buffer>>)> = pieces
             .into_par_iter()
             .enumerate()
             .map(|(number, mut slots)| {
                 let arena = self.arena.lend();
-                let mut shared = self.arena.zeros(shared_length);
+                let mut shared: Vec<Option<Buffer>> = (self.by_row..inputs.len()).map(zeros).collect();
                 let end = ((number + 1) * piece).min(self.rows);
                 let mut sum = 0.0;
                 for start in (number * piece..end).step_by(ROWS) {
@@ -167,10 +161,15 @@ where
             })
             .collect::<Result<_>>()?;
         let mut total = 0.0;
-        for (sum, partial) in sums {
+        for (sum, partials) in sums {
             total += sum;
-            shared.iter_mut().zip(partial.iter()).for_each(|(sum, value)| *sum += value);
-            self.arena.give(partial);
+            let mut rest = &mut *shared;
+            for partial in partials.into_iter().flatten() {
+                let (mine, others) = rest.split_at_mut(partial.len());
+                mine.iter_mut().zip(partial.iter()).for_each(|(sum, value)| *sum += value);
+                rest = others;
+                self.arena.give(partial);
+            }
         }
         output[0] = total as f32;
         Ok(())
@@ -205,6 +204,10 @@ impl<'a> Tape<'a> {
         let inputs = [by_row, shared].concat();
         if inputs.is_empty() {
             return Err(Error::shape("by rows", "no inputs were given"));
+        }
+        if self.arena().device().is_some() {
+            // A GPU has no cache that a block would have to stay in: all rows are one block, and the way back is the tape's own.
+            return body(self, 0..rows, by_row, shared);
         }
         let wants_gradient = inputs.iter().map(|&input| self.wants_gradient(input)).collect();
         let op = ByRows { arena: self.arena(), rows, by_row: by_row.len(), wants_gradient, body };

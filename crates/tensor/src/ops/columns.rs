@@ -3,6 +3,8 @@
 use std::ops::Range;
 
 use super::pieces::{by_pieces, taken};
+use super::pointwise::{POINTWISE, copy_columns_on};
+use crate::cuda;
 use crate::error::{Error, Result, expect_inputs, expect_shape};
 use crate::op::{Back, Op, Shape, View};
 use crate::tape::{Tape, Var};
@@ -65,6 +67,32 @@ impl Op for Concatenate {
         });
         Ok(())
     }
+
+    fn cuda(&self, call: cuda::Call<'_>) -> Result<()> {
+        let stride = call.inputs.iter().map(|input| input.shape.columns).sum();
+        let mut start = 0;
+        for input in call.inputs {
+            let Shape { rows, columns } = input.shape;
+            let (from, to) = ((input.values, columns, 0), (call.output, stride, start));
+            copy_columns_on(call.device, (rows, columns), from, to, false)?;
+            start += columns;
+        }
+        Ok(())
+    }
+
+    fn cuda_back(&self, back: cuda::Back<'_>) -> Result<()> {
+        let stride = back.output.shape.columns;
+        let mut start = 0;
+        for (input, gradient) in back.inputs.iter().zip(back.gradients) {
+            let Shape { rows, columns } = input.shape;
+            if let Some(gradient) = gradient {
+                let (from, to) = ((back.upstream, stride, start), (gradient.values, columns, 0));
+                copy_columns_on(back.device, (rows, columns), from, to, gradient.adds)?;
+            }
+            start += columns;
+        }
+        Ok(())
+    }
 }
 
 struct Slice {
@@ -106,6 +134,26 @@ impl Op for Slice {
             }
         });
         Ok(())
+    }
+
+    fn cuda(&self, call: cuda::Call<'_>) -> Result<()> {
+        let (x, width) = (call.inputs[0], self.range.len());
+        let from = (x.values, x.shape.columns, self.range.start);
+        copy_columns_on(call.device, (x.shape.rows, width), from, (call.output, width, 0), false)
+    }
+
+    fn cuda_back(&self, back: cuda::Back<'_>) -> Result<()> {
+        let Some(x) = back.gradients[0] else { return Ok(()) };
+        let columns = back.inputs[0].shape.columns;
+        let arguments = [
+            columns.into(),
+            back.upstream.into(),
+            self.range.len().into(),
+            self.range.start.into(),
+            x.values.into(),
+            x.adds.into(),
+        ];
+        back.device.each(&POINTWISE, "widen_columns", x.values.len(), &arguments)
     }
 }
 

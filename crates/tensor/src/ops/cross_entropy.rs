@@ -5,10 +5,19 @@
 
 use super::loss::weights_of;
 use super::pieces::{by_pieces, sum_by_pieces, taken};
+use super::reduce::total_on;
+use crate::cuda::{self, Argument, Source};
 use crate::error::{Error, Result, expect_shape};
 use crate::op::{Back, Op, Shape, View};
 use crate::simd::{exp, fma, simd};
-use crate::tape::{Tape, Var};
+use crate::tape::{Tape, Value, Var};
+
+/// The kernels.
+pub(crate) static ENTROPY: Source =
+    Source { name: "cross_entropy", text: include_str!("cross_entropy.cu"), samples: &[&[]] };
+
+/// The name of the operation.
+const NAME: &str = "cross entropy";
 
 #[inline(always)]
 fn logarithm_body<const FUSED: bool>(row: &[f32]) -> f32 {
@@ -39,7 +48,30 @@ struct CrossEntropy {
     has_class_weights: bool,
 }
 
+/// Fails unless all classes are -1 or those of a column.
+fn expect_classes(classes: &[f32], columns: usize) -> Result<()> {
+    let valid =
+        |class: f32| class == -1.0 || (class.fract() == 0.0 && class >= 0.0 && class < columns as f32);
+    match classes.iter().enumerate().find(|(_, class)| !valid(**class)) {
+        Some((row, class)) => {
+            let problem =
+                format!("row {row} has class {class}, expected -1 or a whole number below {columns}");
+            Err(Error::shape(NAME, problem))
+        }
+        None => Ok(()),
+    }
+}
+
 impl CrossEntropy {
+    /// What kernels are told of logits, classes and weights.
+    fn arguments(&self, inputs: &[cuda::View<'_>]) -> [Argument; 5] {
+        let [by_class, by_row] = if self.has_class_weights { [2, 3] } else { [usize::MAX, 2] };
+        let weights = |index: usize| inputs.get(index).map(|weights| weights.values).into();
+        let (x, classes) = (inputs[0], inputs[1]);
+        let columns = x.shape.columns as i32;
+        [x.values.into(), columns.into(), classes.values.into(), weights(by_class), weights(by_row)]
+    }
+
     /// The class of a row and its weight; `None` if the row does not count.
     fn class(&self, inputs: &[View<'_>], row: usize) -> Option<(usize, f32)> {
         let class = inputs[1].values[row];
@@ -54,7 +86,7 @@ impl CrossEntropy {
 
 impl Op for CrossEntropy {
     fn name(&self) -> &'static str {
-        "cross entropy"
+        NAME
     }
 
     fn shape(&self, inputs: &[Shape]) -> Result<Shape> {
@@ -76,16 +108,7 @@ impl Op for CrossEntropy {
 
     fn forward(&self, inputs: &[View<'_>], output: &mut [f32], saved: &mut [f32]) -> Result<()> {
         let x = inputs[0];
-        let valid = |class: f32| {
-            class == -1.0 || (class.fract() == 0.0 && class >= 0.0 && class < x.shape.columns as f32)
-        };
-        if let Some((row, class)) = inputs[1].values.iter().enumerate().find(|(_, class)| !valid(**class)) {
-            let problem = format!(
-                "row {row} has class {class}, expected -1 or a whole number below {}",
-                x.shape.columns
-            );
-            return Err(Error::shape(self.name(), problem));
-        }
+        expect_classes(inputs[1].values, x.shape.columns)?;
         let total = sum_by_pieces(x.shape.rows, &mut [Some(saved)], |range, slots| {
             let mut sum = 0.0;
             for (row, logarithm) in range.zip(taken(slots, 0)) {
@@ -115,6 +138,31 @@ impl Op for CrossEntropy {
         });
         Ok(())
     }
+
+    fn cuda(&self, call: cuda::Call<'_>) -> Result<()> {
+        let (device, rows) = (call.device, call.inputs[0].shape.rows);
+        // A block has eight rows at a time.
+        let blocks = rows.div_ceil(64).min(1024);
+        total_on(device, blocks, (self.scale, 1), call.output, |launch, shares| {
+            let mut arguments = vec![rows.into()];
+            arguments.extend(self.arguments(call.inputs));
+            arguments.extend([Argument::from(call.saved), shares.into()]);
+            device.run(&ENTROPY, "entropy_shares", &[], launch, &arguments)
+        })
+    }
+
+    fn cuda_back(&self, back: cuda::Back<'_>) -> Result<()> {
+        let Some(gradient) = back.gradients[0] else { return Ok(()) };
+        let mut arguments = self.arguments(back.inputs).to_vec();
+        arguments.extend([
+            Argument::from(back.saved),
+            back.upstream.into(),
+            self.scale.into(),
+            gradient.values.into(),
+            gradient.adds.into(),
+        ]);
+        back.device.each(&ENTROPY, "entropy_back", gradient.values.len(), &arguments)
+    }
 }
 
 impl Tape<'_> {
@@ -122,6 +170,9 @@ impl Tape<'_> {
     ///
     /// Classes are whole numbers in one column; -1 stands for a row that does not count. Weights of classes are one row,
     /// weights of rows one column; where there are none they are one.
+    ///
+    /// A class that there is not is an error. On a GPU it is one where classes come from the host, as long as they are not
+    /// held; otherwise the loss is not a number.
     pub fn cross_entropy(
         &mut self,
         logits: Var,
@@ -131,7 +182,15 @@ impl Tape<'_> {
         scale: f32,
     ) -> Result<Var> {
         let inputs: Vec<Var> = [logits, classes].into_iter().chain(class_weights).chain(weights).collect();
-        self.expect_constants("cross entropy", &inputs[1..])?;
+        self.expect_constants(NAME, &inputs[1..])?;
+        if self.arena().device().is_some() {
+            // Kernels cannot refuse a class, so those that are not there yet are looked at first.
+            let columns = self.shape(logits).columns;
+            match self.nodes[classes.0].value {
+                Value::Filled(class) if !self.shape(classes).is_empty() => expect_classes(&[class], columns)?,
+                _ => expect_classes(self.value(classes), columns)?,
+            }
+        }
         self.apply(CrossEntropy { scale, has_class_weights: class_weights.is_some() }, &inputs)
     }
 }

@@ -4,6 +4,8 @@
 //! and the mask does not depend on threads or on how rows are split into blocks.
 
 use super::pieces::{by_pieces, taken};
+use super::pointwise::POINTWISE;
+use crate::cuda::{self, Argument};
 use crate::error::{Error, Result, expect_inputs};
 use crate::op::{Back, Op, Shape, View};
 use crate::simd::{fma, simd};
@@ -74,6 +76,30 @@ impl Dropout {
             }
         });
     }
+
+    /// The same on a GPU: a number stays there if it stays here.
+    fn add_on(
+        &self,
+        device: &cuda::Device,
+        x: cuda::Slice<'_>,
+        columns: usize,
+        output: cuda::Sum<'_>,
+    ) -> Result<()> {
+        let rows = self.rows.as_ref().map(|rows| device.upload(rows)).transpose()?;
+        let arguments = [
+            columns.into(),
+            x.into(),
+            // The bits are what counts: kernels take them as numbers without a sign.
+            Argument::Long(self.mask.key as i64),
+            Argument::Long(self.mask.bound as i64),
+            self.mask.factor.into(),
+            self.first.into(),
+            rows.as_ref().map(cuda::Memory::all).into(),
+            output.values.into(),
+            output.adds.into(),
+        ];
+        device.each(&POINTWISE, "dropped", x.len(), &arguments)
+    }
 }
 
 impl Op for Dropout {
@@ -101,6 +127,18 @@ impl Op for Dropout {
         let upstream = View { shape: back.output.shape, values: back.upstream };
         self.add(upstream, back.take(0), false);
         Ok(())
+    }
+
+    fn cuda(&self, call: cuda::Call<'_>) -> Result<()> {
+        let (x, output) = (call.inputs[0], cuda::Sum { values: call.output, adds: false });
+        self.add_on(call.device, x.values, x.shape.columns, output)
+    }
+
+    fn cuda_back(&self, back: cuda::Back<'_>) -> Result<()> {
+        match back.gradients[0] {
+            Some(x) => self.add_on(back.device, back.upstream, back.output.shape.columns, x),
+            None => Ok(()),
+        }
     }
 }
 

@@ -7,7 +7,9 @@ use rayon::prelude::*;
 
 use super::ROWS;
 use super::aggregate::{Sum, Take};
+use super::edges::{EDGES, by_segments, sums_of_entries};
 use crate::arena::Arena;
+use crate::cuda;
 use crate::error::{Error, Result, expect_inputs, expect_shape};
 use crate::lines::run;
 use crate::op::{Back, Op, Shape, View};
@@ -80,6 +82,40 @@ impl Op for EdgeScores<'_> {
             sum(self.pattern.by_column()).compute(self.arena, right, true);
         }
         self.arena.give(scaled);
+        Ok(())
+    }
+
+    fn cuda(&self, call: cuda::Call<'_>) -> Result<()> {
+        let lines = self.pattern.by_row().on(call.device)?;
+        let (left, right) = (call.inputs[0], call.inputs[1]);
+        if call.output.is_empty() {
+            return Ok(());
+        }
+        let arguments = [
+            lines.lines_of_parts().into(),
+            lines.others().into(),
+            left.values.into(),
+            right.values.into(),
+            (left.shape.columns as i32).into(),
+            self.slope.into(),
+            call.output.into(),
+        ];
+        by_segments(call.device, &EDGES, "edge_scores", lines, &arguments)
+    }
+
+    fn cuda_back(&self, back: cuda::Back<'_>) -> Result<()> {
+        let (device, heads) = (back.device, back.output.shape.columns);
+        // In place: nobody needs the gradient of the scores afterwards.
+        let arguments = [back.output.values.into(), self.slope.into(), back.upstream.into()];
+        device.each(&EDGES, "edge_scores_back", back.upstream.len(), &arguments)?;
+        if let Some(left) = back.gradients[0] {
+            let lines = self.pattern.by_row().on(device)?;
+            sums_of_entries(device, lines, (back.upstream, heads), left)?;
+        }
+        if let Some(right) = back.gradients[1] {
+            let lines = self.pattern.by_column().on(device)?;
+            sums_of_entries(device, lines, (back.upstream, heads), right)?;
+        }
         Ok(())
     }
 }

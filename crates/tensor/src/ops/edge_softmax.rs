@@ -6,7 +6,9 @@
 
 use std::sync::Arc;
 
+use super::edges::{EDGES, by_segments};
 use crate::arena::Arena;
+use crate::cuda::{self, Launch};
 use crate::error::{Error, Result, expect_inputs, expect_shape};
 use crate::lines::{Lines, Piece, run};
 use crate::op::{Back, Op, Shape, View};
@@ -199,6 +201,48 @@ impl Op for EdgeSoftmax<'_> {
         });
         self.arena.give(about);
         Ok(())
+    }
+
+    fn cuda(&self, call: cuda::Call<'_>) -> Result<()> {
+        let (device, lines) = (call.device, self.pattern.by_row().on(call.device)?);
+        let heads = call.inputs[0].shape.columns;
+        let about = device.take(2 * lines.parts * heads)?;
+        let [largest, sums] = about.all().split(lines.parts * heads);
+        let width = (heads as i32).into();
+        let arguments =
+            [call.inputs[0].values.into(), width, call.output.into(), largest.into(), sums.into()];
+        by_segments(device, &EDGES, "softmax", lines, &arguments)?;
+        if lines.cut_lines == 0 {
+            return Ok(());
+        }
+        let count = lines.cut_lines * heads;
+        let arguments = [count.into(), lines.cuts().into(), width, largest.into(), sums.into()];
+        device.run(&EDGES, "softmax_relate", &[], Launch::each(32 * count), &arguments)?;
+        by_segments(device, &EDGES, "softmax_finish", lines, &[width, sums.into(), call.output.into()])
+    }
+
+    fn cuda_back(&self, back: cuda::Back<'_>) -> Result<()> {
+        let Some(gradient) = back.gradients[0] else { return Ok(()) };
+        let (device, lines) = (back.device, self.pattern.by_row().on(back.device)?);
+        let heads = back.output.shape.columns;
+        let means = device.take(lines.parts * heads)?;
+        let width = (heads as i32).into();
+        let arguments = [
+            back.output.values.into(),
+            back.upstream.into(),
+            width,
+            means.all().into(),
+            gradient.values.into(),
+            gradient.adds.into(),
+        ];
+        by_segments(device, &EDGES, "softmax_back", lines, &arguments)?;
+        if lines.cut_lines == 0 {
+            return Ok(());
+        }
+        let count = lines.cut_lines * heads;
+        let relate = [count.into(), lines.cuts().into(), width, means.all().into()];
+        device.run(&EDGES, "softmax_back_relate", &[], Launch::each(32 * count), &relate)?;
+        by_segments(device, &EDGES, "softmax_back_finish", lines, &arguments)
     }
 }
 

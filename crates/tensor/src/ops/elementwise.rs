@@ -1,7 +1,10 @@
 //! Operations number by number: sums, differences and products of matrices, a factor, a row added to every row.
 
+use super::dense::column_sums_on;
 use super::pieces::{by_pieces, taken};
+use super::pointwise::{POINTWISE, add_product_on, add_scaled_on};
 use super::product::column_sums;
+use crate::cuda;
 use crate::error::{Error, Result, expect_inputs, expect_shape};
 use crate::op::{Back, Op, Shape, View};
 use crate::simd::{fma, simd};
@@ -78,6 +81,33 @@ impl Op for Combination {
         }
         Ok(())
     }
+
+    fn cuda(&self, call: cuda::Call<'_>) -> Result<()> {
+        let (device, output, factors) = (call.device, call.output, &self.factors);
+        let x = call.inputs[0].values;
+        // Two in one pass, since sums of two are what there is most of.
+        match call.inputs.get(1) {
+            None => add_scaled_on(device, x, factors[0], cuda::Sum { values: output, adds: false })?,
+            Some(y) => {
+                let arguments =
+                    [x.into(), y.values.into(), factors[0].into(), factors[1].into(), output.into()];
+                device.each(&POINTWISE, "combined", output.len(), &arguments)?;
+            }
+        }
+        for (input, &factor) in call.inputs.iter().zip(factors).skip(2) {
+            add_scaled_on(device, input.values, factor, cuda::Sum { values: output, adds: true })?;
+        }
+        Ok(())
+    }
+
+    fn cuda_back(&self, back: cuda::Back<'_>) -> Result<()> {
+        for (gradient, &factor) in back.gradients.iter().zip(&self.factors) {
+            if let Some(gradient) = *gradient {
+                add_scaled_on(back.device, back.upstream, factor, gradient)?;
+            }
+        }
+        Ok(())
+    }
 }
 
 struct Multiply;
@@ -111,6 +141,20 @@ impl Op for Multiply {
                 add_product(upstream, factor.rows(range.clone()).values, taken(slots, index));
             }
         });
+        Ok(())
+    }
+
+    fn cuda(&self, call: cuda::Call<'_>) -> Result<()> {
+        let factors = [call.inputs[0].values, call.inputs[1].values];
+        add_product_on(call.device, factors, cuda::Sum { values: call.output, adds: false })
+    }
+
+    fn cuda_back(&self, back: cuda::Back<'_>) -> Result<()> {
+        for (gradient, other) in back.gradients.iter().zip([1, 0]) {
+            if let Some(gradient) = *gradient {
+                add_product_on(back.device, [back.upstream, back.inputs[other].values], gradient)?;
+            }
+        }
         Ok(())
     }
 }
@@ -149,6 +193,23 @@ impl Op for AddRow {
             column_sums(upstream.values, upstream.shape.columns, row);
         }
         Ok(())
+    }
+
+    fn cuda(&self, call: cuda::Call<'_>) -> Result<()> {
+        let (x, row) = (call.inputs[0], call.inputs[1]);
+        let arguments = [x.values.into(), row.values.into(), x.shape.columns.into(), call.output.into()];
+        call.device.each(&POINTWISE, "with_row", call.output.len(), &arguments)
+    }
+
+    fn cuda_back(&self, back: cuda::Back<'_>) -> Result<()> {
+        let Shape { rows, columns } = back.output.shape;
+        if let Some(x) = back.gradients[0] {
+            add_scaled_on(back.device, back.upstream, 1.0, x)?;
+        }
+        match back.gradients[1] {
+            Some(row) => column_sums_on(back.device, (back.upstream, columns, 0..columns), rows, row),
+            None => Ok(()),
+        }
     }
 }
 

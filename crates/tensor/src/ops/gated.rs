@@ -7,6 +7,7 @@ use super::elementwise::add_scaled;
 use super::pieces::{by_pieces, taken};
 use super::product::{Columns, ColumnsMut, Side, multiply_columns, weight_gradient_columns};
 use super::recurrent::{Input, Part, mix, mix_back, split, state_row};
+use crate::cuda;
 use crate::error::{Result, expect_shape};
 use crate::op::{Back, Op, Shape, View};
 use crate::simd::{fma, sigmoid, sigmoid_all, simd, tanh_all};
@@ -119,13 +120,13 @@ simd! {
     fn reset_back(cell: &[f32], state: &[f32], width: usize, gates: &mut [f32], reset: &mut [f32]) = reset_back_body;
 }
 
-struct Gated {
-    input: Input,
-    has_state: bool,
+pub(super) struct Gated {
+    pub(super) input: Input,
+    pub(super) has_state: bool,
 }
 
 impl Gated {
-    fn parts(width: usize) -> [Part; 1] {
+    pub(super) fn parts(width: usize) -> [Part; 1] {
         [Part { from: 0..3 * width, to: 0 }]
     }
 
@@ -229,6 +230,14 @@ impl Op for Gated {
         }
         self.input.back_weights(inputs, &parts, (gates, stride), back.gradients);
         Ok(())
+    }
+
+    fn cuda(&self, call: cuda::Call<'_>) -> Result<()> {
+        self.forward_on(&call)
+    }
+
+    fn cuda_back(&self, back: cuda::Back<'_>) -> Result<()> {
+        self.backward_on(&back)
     }
 }
 

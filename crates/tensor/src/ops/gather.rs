@@ -6,7 +6,10 @@ use rayon::prelude::*;
 
 use super::ROWS;
 use super::aggregate::{Sum, Take};
+use super::pointwise::gather_on;
+use super::sums::{Factors, Rows, sums};
 use crate::arena::Arena;
+use crate::cuda;
 use crate::error::{Error, Result, expect_inputs};
 use crate::lines::Lines;
 use crate::op::{Back, Op, Shape, View};
@@ -75,6 +78,18 @@ impl Op for Gather<'_> {
         };
         sum.compute(self.arena, x, true);
         Ok(())
+    }
+
+    fn cuda(&self, call: cuda::Call<'_>) -> Result<()> {
+        let (x, output) = (call.inputs[0], cuda::Sum { values: call.output, adds: false });
+        gather_on(call.device, &self.indices, (x.values, x.shape.columns), output)
+    }
+
+    fn cuda_back(&self, back: cuda::Back<'_>) -> Result<()> {
+        let Some(x) = back.gradients[0] else { return Ok(()) };
+        let lines = Lines::sorted(back.inputs[0].shape.rows, &self.indices, |place| place as u32);
+        let rows = (back.upstream, back.output.shape.columns);
+        sums(back.device, lines.on(back.device)?, (Rows::Others, Factors::Ones), rows, x)
     }
 }
 

@@ -6,6 +6,7 @@
 use super::pieces::{by_pieces, taken};
 use super::product::{Columns, ColumnsMut, Side, multiply_columns, sum_columns, weight_gradient_columns};
 use super::recurrent::{Input, Part, mix, mix_back, quarters_mut, split, state_row};
+use crate::cuda;
 use crate::error::{Result, expect_shape};
 use crate::op::{Back, Op, Shape, View};
 use crate::simd::{fma, sigmoid_all, simd, tanh_all};
@@ -82,14 +83,14 @@ simd! {
     fn activate_back(cell: &[f32], state: Option<&[f32]>, upstream: &[f32], width: usize, gates: &mut [f32], state_gradient: Option<&mut [f32]>) = activate_back_body;
 }
 
-struct Gru {
-    input: Input,
-    has_state: bool,
+pub(super) struct Gru {
+    pub(super) input: Input,
+    pub(super) has_state: bool,
 }
 
 impl Gru {
     /// The part of n that comes from the input stands after the one that comes from the state.
-    fn parts(width: usize) -> [Part; 2] {
+    pub(super) fn parts(width: usize) -> [Part; 2] {
         [Part { from: 0..2 * width, to: 0 }, Part { from: 2 * width..3 * width, to: 3 * width }]
     }
 
@@ -185,6 +186,14 @@ impl Op for Gru {
         }
         self.input.back_weights(inputs, &parts, (gates, stride), back.gradients);
         Ok(())
+    }
+
+    fn cuda(&self, call: cuda::Call<'_>) -> Result<()> {
+        self.forward_on(&call)
+    }
+
+    fn cuda_back(&self, back: cuda::Back<'_>) -> Result<()> {
+        self.backward_on(&back)
     }
 }
 

@@ -3,9 +3,15 @@
 use rayon::prelude::*;
 
 use super::ROWS;
+use super::dense::shares_of_columns;
+use crate::cuda::{self, Launch, Source};
 use crate::error::{Error, Result, expect_inputs};
 use crate::op::{Back, Op, Shape, View};
 use crate::tape::{Tape, Var};
+
+/// The kernels.
+pub(crate) static HEAD_DOTS: Source =
+    Source { name: "head_dots", text: include_str!("head_dots.cu"), samples: &[&[]] };
 
 struct HeadDots;
 
@@ -92,6 +98,55 @@ impl Op for HeadDots {
             }
         }
         Ok(())
+    }
+
+    fn cuda(&self, call: cuda::Call<'_>) -> Result<()> {
+        let (x, vectors) = (call.inputs[0], call.inputs[1]);
+        let Shape { rows: heads, columns: dimension } = vectors.shape;
+        let count = x.shape.rows * heads;
+        let arguments = [
+            count.into(),
+            x.values.into(),
+            vectors.values.into(),
+            (heads as i32).into(),
+            (dimension as i32).into(),
+            call.output.into(),
+        ];
+        call.device.run(&HEAD_DOTS, "head_dots", &[], Launch::each(8 * count), &arguments)
+    }
+
+    fn cuda_back(&self, back: cuda::Back<'_>) -> Result<()> {
+        let (device, x, vectors) = (back.device, back.inputs[0], back.inputs[1]);
+        let Shape { rows, columns } = x.shape;
+        let (heads, dimension) = (vectors.shape.rows as i32, vectors.shape.columns as i32);
+        if let Some(gradient) = back.gradients[0] {
+            let arguments = [
+                back.upstream.into(),
+                vectors.values.into(),
+                heads.into(),
+                dimension.into(),
+                gradient.values.into(),
+                gradient.adds.into(),
+            ];
+            device.each(&HEAD_DOTS, "head_dots_rows", rows * columns, &arguments)?;
+        }
+        let Some(gradient) = back.gradients[1] else { return Ok(()) };
+        if rows == 0 {
+            return if gradient.adds { Ok(()) } else { device.clear(gradient.values) };
+        }
+        let shares = rows.div_ceil(64).min(512);
+        let parts = device.take(shares * columns)?;
+        let launch = Launch { blocks: [shares, columns.div_ceil(32)], threads: 256, shared: 0 };
+        let arguments = [
+            rows.into(),
+            x.values.into(),
+            back.upstream.into(),
+            heads.into(),
+            dimension.into(),
+            parts.all().into(),
+        ];
+        device.run(&HEAD_DOTS, "head_dots_vectors", &[], launch, &arguments)?;
+        shares_of_columns(device, (parts.all(), columns), shares, gradient)
     }
 }
 

@@ -3,9 +3,12 @@
 
 use std::ops::Range;
 
+use super::dense::{DENSE, column_sums_on};
 use super::pieces::{by_pieces, taken};
 pub(crate) use super::product::{Side, column_sums, multiply_side};
 pub use super::product::{multiply, multiply_into, weight_gradient};
+use super::thin;
+use crate::cuda;
 use crate::error::{Error, Result, expect_shape};
 use crate::op::{Back, Op, Shape, View};
 use crate::tape::{Tape, Var};
@@ -20,6 +23,11 @@ impl Linear {
     /// Where the first of the matrices stands among the inputs.
     fn first(&self) -> usize {
         1 + usize::from(self.has_bias)
+    }
+
+    /// Whether a GPU has kernels for so few outputs.
+    fn is_thin(&self, inputs: &[cuda::View<'_>]) -> bool {
+        !self.is_positive && inputs.len() == self.first() + 1 && thin::is_thin(inputs[0].shape)
     }
 
     /// Each of the matrices by its place among the inputs, and the rows of the weight that belong to it.
@@ -129,6 +137,74 @@ impl Op for Linear {
             column_sums(upstream.values, columns, bias);
         }
         Ok(())
+    }
+
+    fn cuda(&self, call: cuda::Call<'_>) -> Result<()> {
+        let (device, w) = (call.device, call.inputs[0]);
+        if self.is_thin(call.inputs) {
+            return thin::forward(&call, self.has_bias);
+        }
+        let (columns, rows) = (w.shape.columns, call.inputs[self.first()].shape.rows);
+        let mut at = 0;
+        for (number, x) in call.inputs[self.first()..].iter().enumerate() {
+            let inner = x.shape.columns;
+            let weight = w.values.range(at * columns..(at + inner) * columns);
+            let keep = if number == 0 { 0.0 } else { 1.0 };
+            device.product(
+                [rows, inner, columns],
+                x.values.factor(inner),
+                weight.factor(columns),
+                keep,
+                (call.output, columns),
+            )?;
+            at += inner;
+        }
+        let bias = self.has_bias.then(|| call.inputs[1].values);
+        if !self.has_bias && !self.is_positive {
+            return Ok(());
+        }
+        let arguments = [call.output.into(), bias.into(), columns.into(), self.is_positive.into()];
+        device.each(&DENSE, "finish", rows * columns, &arguments)
+    }
+
+    fn cuda_back(&self, back: cuda::Back<'_>) -> Result<()> {
+        if self.is_thin(back.inputs) {
+            return thin::backward(&back, self.has_bias);
+        }
+        let (device, w) = (back.device, back.inputs[0]);
+        let Shape { rows, columns } = back.output.shape;
+        let upstream = back.upstream;
+        if self.is_positive {
+            // In place: nobody needs the gradient of what was cut off.
+            let arguments = [back.output.values.into(), upstream.into()];
+            device.each(&DENSE, "only_positive", rows * columns, &arguments)?;
+        }
+        let mut at = 0;
+        for (number, x) in back.inputs.iter().enumerate().skip(self.first()) {
+            let inner = x.shape.columns;
+            let range = at * columns..(at + inner) * columns;
+            at += inner;
+            if let Some(sum) = back.gradients[number] {
+                let weight = w.values.range(range.clone()).transposed(columns);
+                let output = (sum.values, inner);
+                device.product(
+                    [rows, columns, inner],
+                    upstream.factor(columns),
+                    weight,
+                    sum.keep(),
+                    output,
+                )?;
+            }
+            if let Some(sum) = back.gradients[0] {
+                let output = (sum.values.range(range), columns);
+                let x = x.values.transposed(inner);
+                device.product([inner, rows, columns], x, upstream.factor(columns), sum.keep(), output)?;
+            }
+        }
+        match back.gradients.get(1).copied().flatten().filter(|_| self.has_bias) {
+            Some(bias) => column_sums_on(device, (upstream, columns, 0..columns), rows, bias),
+            None => Ok(()),
+        }
     }
 }
 

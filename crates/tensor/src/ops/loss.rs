@@ -4,6 +4,8 @@
 //! weights are matrices that need no gradient, so that a sum by rows can hand out their blocks like those of any other.
 
 use super::pieces::{by_pieces, sum_by_pieces, taken};
+use super::reduce::{shares, total_on};
+use crate::cuda::{self, Source};
 use crate::error::{Error, Result, expect_shape};
 use crate::op::{Back, Op, Shape, View};
 use crate::simd::{exp, fma, log_of_one_plus, sigmoid, simd};
@@ -95,9 +97,18 @@ type Sum = fn(&[f32], &[f32], Option<&[f32]>, usize) -> f64;
 /// Adds to the gradient of the predictions, times a factor.
 type Slope = fn(&[f32], &[f32], Option<&[f32]>, usize, f32, &mut [f32]);
 
-/// A loss: its name, its factor and its loops.
+/// The kernels.
+pub(crate) static LOSS: Source = Source { name: "loss", text: include_str!("loss.cu"), samples: &[&[]] };
+
+/// What losses are called in the arguments of kernels.
+const SQUARED: i32 = 0;
+const ABSOLUTE: i32 = 1;
+const BINARY: i32 = 2;
+
+/// A loss: its name, what kernels call it, its factor and its loops.
 struct Loss {
     name: &'static str,
+    kind: i32,
     scale: f32,
     sum: Sum,
     back: Slope,
@@ -149,6 +160,39 @@ impl Op for Loss {
         });
         Ok(())
     }
+
+    fn cuda(&self, call: cuda::Call<'_>) -> Result<()> {
+        let (device, [x, target]) = (call.device, [call.inputs[0], call.inputs[1]]);
+        let (count, weights) = (x.values.len(), call.inputs.get(2).map(|weights| weights.values));
+        total_on(device, shares(count), (self.scale, 1), call.output, |launch, shares| {
+            let arguments = [
+                count.into(),
+                x.values.into(),
+                target.values.into(),
+                weights.into(),
+                x.shape.columns.into(),
+                self.kind.into(),
+                shares.into(),
+            ];
+            device.run(&LOSS, "loss_shares", &[], launch, &arguments)
+        })
+    }
+
+    fn cuda_back(&self, back: cuda::Back<'_>) -> Result<()> {
+        let Some(gradient) = back.gradients[0] else { return Ok(()) };
+        let arguments = [
+            back.inputs[0].values.into(),
+            back.inputs[1].values.into(),
+            back.inputs.get(2).map(|weights| weights.values).into(),
+            back.inputs[0].shape.columns.into(),
+            self.kind.into(),
+            back.upstream.into(),
+            self.scale.into(),
+            gradient.values.into(),
+            gradient.adds.into(),
+        ];
+        back.device.each(&LOSS, "loss_back", gradient.values.len(), &arguments)
+    }
 }
 
 impl Tape<'_> {
@@ -171,13 +215,23 @@ impl Tape<'_> {
     /// A row with a weight of zero does not count at all.
     pub fn mse(&mut self, prediction: Var, target: Var, weights: Option<Var>, scale: f32) -> Result<Var> {
         let (sum, back) = (squared::sum, squared::back);
-        self.loss(Loss { name: "squared error", scale, sum, back }, prediction, target, weights)
+        self.loss(
+            Loss { name: "squared error", kind: SQUARED, scale, sum, back },
+            prediction,
+            target,
+            weights,
+        )
     }
 
     /// `scale * sum of weight * |prediction - target|`, with a weight for each row, or all of them one.
     pub fn mae(&mut self, prediction: Var, target: Var, weights: Option<Var>, scale: f32) -> Result<Var> {
         let (sum, back) = (absolute::sum, absolute::back);
-        self.loss(Loss { name: "absolute error", scale, sum, back }, prediction, target, weights)
+        self.loss(
+            Loss { name: "absolute error", kind: ABSOLUTE, scale, sum, back },
+            prediction,
+            target,
+            weights,
+        )
     }
 
     /// `-scale * sum of weight * (target log p + (1 - target) log(1 - p))` with `p = sigmoid(logit)`, with a weight for each
@@ -190,7 +244,12 @@ impl Tape<'_> {
         scale: f32,
     ) -> Result<Var> {
         let (sum, back) = (binary::sum, binary::back);
-        self.loss(Loss { name: "binary cross entropy", scale, sum, back }, logits, target, weights)
+        self.loss(
+            Loss { name: "binary cross entropy", kind: BINARY, scale, sum, back },
+            logits,
+            target,
+            weights,
+        )
     }
 }
 

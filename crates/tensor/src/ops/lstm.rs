@@ -6,34 +6,95 @@
 use super::pieces::{by_pieces, taken};
 use super::product::{Columns, ColumnsMut, Side, multiply_columns, weight_gradient_columns};
 use super::recurrent::{Input, Part, quarters_mut, split};
+use crate::cuda;
 use crate::error::{Error, Result, expect_shape};
 use crate::op::{Back, Op, Shape, View};
-use crate::simd::{fma, sigmoid_all, simd, tanh_all};
+use crate::simd::{fma, sigmoid, sigmoid_pair, simd, tanh_all};
 use crate::tape::{Tape, Var};
+
+/// Columns that are activated together: the widest register.
+const LANES: usize = 16;
+
+/// `N` numbers from `at` on.
+#[inline(always)]
+fn read<const N: usize>(from: &[f32], at: usize) -> [f32; N] {
+    let mut numbers = [0.0; N];
+    numbers.copy_from_slice(&from[at..at + N]);
+    numbers
+}
+
+/// What belongs to one row of a cell: i, f, g and o, `tanh(c')`, and the state h and c.
+struct Row<'a> {
+    gates: [&'a mut [f32]; 4],
+    tangent: &'a mut [f32],
+    hidden: &'a mut [f32],
+    c: &'a mut [f32],
+}
+
+/// Activates `N` columns from `at` on; all gates of a column at once, so that two share a division.
+#[inline(always)]
+fn activate_columns<const FUSED: bool, const N: usize>(
+    row: &mut Row<'_>,
+    bias: [&[f32]; 4],
+    before: Option<&[f32]>,
+    at: usize,
+) {
+    let (mut i, mut g) = (read::<N>(row.gates[0], at), read::<N>(row.gates[2], at));
+    let (to_i, to_g) = (read::<N>(bias[0], at), read::<N>(bias[2], at));
+    let mut c = [0.0; N];
+    for j in 0..N {
+        // tanh(x) = 2 sigmoid(2 x) - 1
+        let (input, candidate) = sigmoid_pair::<FUSED>(i[j] + to_i[j], 2.0 * (g[j] + to_g[j]));
+        i[j] = input;
+        g[j] = fma::<FUSED>(2.0, candidate, -1.0);
+        c[j] = i[j] * g[j];
+    }
+    row.gates[0][at..at + N].copy_from_slice(&i);
+    row.gates[2][at..at + N].copy_from_slice(&g);
+    let (mut o, to_o) = (read::<N>(row.gates[3], at), read::<N>(bias[3], at));
+    if let Some(before) = before {
+        let (mut f, to_f) = (read::<N>(row.gates[1], at), read::<N>(bias[1], at));
+        let before = read::<N>(before, at);
+        for j in 0..N {
+            let (forget, output) = sigmoid_pair::<FUSED>(f[j] + to_f[j], o[j] + to_o[j]);
+            f[j] = forget;
+            o[j] = output;
+            c[j] = fma::<FUSED>(forget, before[j], c[j]);
+        }
+        row.gates[1][at..at + N].copy_from_slice(&f);
+    } else {
+        for j in 0..N {
+            o[j] = sigmoid::<FUSED>(o[j] + to_o[j]);
+        }
+    }
+    row.gates[3][at..at + N].copy_from_slice(&o);
+    row.c[at..at + N].copy_from_slice(&c);
+}
 
 #[inline(always)]
 fn activate_body<const FUSED: bool>(
     cell: &mut [f32],
+    bias: &[f32],
     state: Option<&[f32]>,
     width: usize,
     tangents: &mut [f32],
     output: &mut [f32],
 ) {
+    let bias = split(bias, width);
     let rows = cell.chunks_exact_mut(4 * width).zip(output.chunks_exact_mut(2 * width));
-    for (index, ((row, output), tangent)) in rows.zip(tangents.chunks_exact_mut(width)).enumerate() {
-        let [i, f, g, o] = quarters_mut(row, width);
+    for (index, ((gates, output), tangent)) in rows.zip(tangents.chunks_exact_mut(width)).enumerate() {
         let (hidden, c) = output.split_at_mut(width);
-        sigmoid_all::<FUSED>(i);
-        sigmoid_all::<FUSED>(f);
-        tanh_all::<FUSED>(g);
-        sigmoid_all::<FUSED>(o);
-        c.iter_mut().zip(i.iter()).zip(g.iter()).for_each(|((c, i), g)| *c = i * g);
-        if let Some(state) = state {
-            let before = &state[(2 * index + 1) * width..(2 * index + 2) * width];
-            for ((c, &f), &before) in c.iter_mut().zip(f.iter()).zip(before) {
-                *c = fma::<FUSED>(f, before, *c);
-            }
+        let mut row = Row { gates: quarters_mut(gates, width), tangent, hidden, c };
+        let before = state.map(|state| &state[(2 * index + 1) * width..(2 * index + 2) * width]);
+        let whole = width / LANES * LANES;
+        for at in (0..whole).step_by(LANES) {
+            activate_columns::<FUSED, LANES>(&mut row, bias, before, at);
         }
+        for at in whole..width {
+            activate_columns::<FUSED, 1>(&mut row, bias, before, at);
+        }
+        // In a loop of its own: it would wait for c otherwise.
+        let Row { gates: [.., o], tangent, hidden, c } = row;
         tangent.copy_from_slice(c);
         tanh_all::<FUSED>(tangent);
         hidden.iter_mut().zip(o.iter()).zip(tangent.iter()).for_each(|((h, o), tangent)| *h = o * tangent);
@@ -41,8 +102,8 @@ fn activate_body<const FUSED: bool>(
 }
 
 simd! {
-    /// Activates the gates, computes the new state and puts `tanh(c')` aside.
-    fn activate(cell: &mut [f32], state: Option<&[f32]>, width: usize, tangents: &mut [f32], output: &mut [f32]) = activate_body;
+    /// Adds the bias, activates the gates, computes the new state and puts `tanh(c')` aside.
+    fn activate(cell: &mut [f32], bias: &[f32], state: Option<&[f32]>, width: usize, tangents: &mut [f32], output: &mut [f32]) = activate_body;
 }
 
 #[inline(always)]
@@ -77,13 +138,10 @@ fn activate_back_body<const FUSED: bool>(
                 *sum = fma::<FUSED>(dc, f, *sum);
             }
         }
-        match state {
-            Some(state) => {
-                for ((df, &f), &before) in df.iter_mut().zip(f).zip(&state[place]) {
-                    *df = *df * before * f * (1.0 - f);
-                }
+        if let Some(state) = state {
+            for ((df, &f), &before) in df.iter_mut().zip(f).zip(&state[place]) {
+                *df = *df * before * f * (1.0 - f);
             }
-            None => df.fill(0.0),
         }
     }
 }
@@ -93,13 +151,17 @@ simd! {
     fn activate_back(cell: (&[f32], &[f32]), state: Option<&[f32]>, upstream: &[f32], width: usize, gates: &mut [f32], state_gradient: Option<&mut [f32]>) = activate_back_body;
 }
 
-struct Lstm {
-    has_state: bool,
+pub(super) struct Lstm {
+    pub(super) has_state: bool,
 }
 
 impl Lstm {
-    fn parts(width: usize) -> [Part; 1] {
-        [Part { from: 0..4 * width, to: 0 }]
+    /// The gates that are used: without a state there is nothing to forget.
+    fn parts(&self, width: usize) -> Vec<Part> {
+        match self.has_state {
+            true => vec![Part { from: 0..4 * width, to: 0 }],
+            false => vec![Part { from: 0..width, to: 0 }, Part { from: 2 * width..4 * width, to: 2 * width }],
+        }
     }
 
     /// The state, h and c, and the weight of h.
@@ -139,16 +201,23 @@ impl Op for Lstm {
             return Ok(());
         }
         let stride = 4 * width;
+        let parts = self.parts(width);
         let (cell, tangents) = saved.split_at_mut(stride * rows);
         by_pieces(rows, &mut [Some(output), Some(cell), Some(tangents)], |range, slots| {
             let [output, cell, tangents] = [0, 1, 2].map(|index| taken(slots, index));
-            Input::Product.start(inputs, range.clone(), &Self::parts(width), cell, stride);
+            // The bias is added with the activation, where the gates are read anyway.
+            let x = inputs[0].rows(range.clone());
+            for part in &parts {
+                let weight = Columns::new(inputs[1].values, stride, part.from.clone());
+                let output = ColumnsMut::new(cell, stride, part.to);
+                multiply_columns(x.into(), weight, Side::Plain, output, false);
+            }
             let state = self.state(inputs).map(|(state, weight)| (state.rows(range).values, weight));
             if let Some((state, weight)) = state {
                 let hidden = Columns::new(state, 2 * width, 0..width);
                 multiply_columns(hidden, weight, Side::Plain, ColumnsMut::new(cell, stride, 0), true);
             }
-            activate(cell, state.map(|(state, _)| state), width, tangents, output);
+            activate(cell, inputs[2].values, state.map(|(state, _)| state), width, tangents, output);
         });
         Ok(())
     }
@@ -159,7 +228,7 @@ impl Op for Lstm {
             return Ok(());
         }
         let width = back.output.shape.columns / 2;
-        let (stride, parts) = (4 * width, Self::parts(width));
+        let (stride, parts) = (4 * width, self.parts(width));
         let upstream = View { shape: back.output.shape, values: back.upstream };
         let (cell, tangents) = back.saved.split_at(stride * rows);
         let input_gradient = back.take(0);
@@ -192,6 +261,14 @@ impl Op for Lstm {
         }
         Input::Product.back_weights(inputs, &parts, (gates, stride), back.gradients);
         Ok(())
+    }
+
+    fn cuda(&self, call: cuda::Call<'_>) -> Result<()> {
+        self.forward_on(&call)
+    }
+
+    fn cuda_back(&self, back: cuda::Back<'_>) -> Result<()> {
+        self.backward_on(&back)
     }
 }
 

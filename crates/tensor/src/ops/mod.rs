@@ -9,20 +9,32 @@ mod by_rows;
 mod cell_tests;
 mod columns;
 mod cross_entropy;
+mod dense;
 mod dropout;
 mod edge_scores;
 mod edge_softmax;
+mod edges;
 mod elementwise;
+mod fused;
 mod gated;
+mod gated_on;
 mod gather;
+mod graph_attention;
+mod graph_attention_back;
+mod graph_attention_loops;
+mod graph_attention_on;
 mod gru;
+mod gru_on;
 mod head_dots;
 mod linear;
 mod loss;
 mod lstm;
+mod lstm_on;
 pub(crate) mod pieces;
+mod pointwise;
 mod product;
 mod recurrent;
+mod recurrent_on;
 mod reduce;
 mod row_max;
 mod rows;
@@ -30,6 +42,12 @@ mod scatter;
 mod sddmm;
 mod spmm;
 mod summary;
+mod sums;
+mod thin;
+mod turned;
+
+use crate::cuda::Source;
+pub(crate) use sums::permuted;
 
 pub use dropout::Places;
 pub use linear::{multiply, multiply_into, weight_gradient};
@@ -37,3 +55,25 @@ pub use spmm::{multiply_sparse, multiply_sparse_transposed};
 
 /// Rows that one thread works on at a time: few enough that what belongs to them stays in the second-level cache.
 pub(crate) const ROWS: usize = 256;
+
+/// All files of kernels: of the operations that have some, and of what they share.
+pub(crate) static KERNELS: &[&Source] = &[
+    &attention::ATTENTION,
+    &crate::cuda::tape::FILL,
+    &crate::optim::UPDATE,
+    &cross_entropy::ENTROPY,
+    &dense::DENSE,
+    &edges::EDGES,
+    &fused::FUSED,
+    &fused::WEIGHTS,
+    &graph_attention_on::GRAPH_ATTENTION,
+    &head_dots::HEAD_DOTS,
+    &loss::LOSS,
+    &pointwise::POINTWISE,
+    &recurrent_on::CELLS,
+    &reduce::REDUCE,
+    &row_max::ROW_MAX,
+    &summary::SUMMARY,
+    &sums::SUMS,
+    &thin::THIN,
+];

@@ -99,9 +99,9 @@ pub(crate) mod tests {
         let vars: Vec<Var> =
             inputs.iter().map(|(shape, values)| tape.parameter(*shape, values).unwrap()).collect();
         let output = build(&mut tape, &vars).unwrap();
-        let mut gradients: Gradients<'_> = tape.backward_with(output, tape.value(output)).unwrap();
+        let gradients: Gradients<'_> = tape.backward_with(output, tape.value(output)).unwrap();
         let mut all = vec![tape.value(output).to_vec()];
-        all.extend(vars.iter().map(|&var| gradients.take(var).unwrap_or_default().to_vec()));
+        all.extend(vars.iter().map(|&var| gradients.of(var).unwrap_or_default().to_vec()));
         all
     }
 

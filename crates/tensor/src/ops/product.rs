@@ -8,6 +8,8 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use super::ROWS;
+use super::sddmm::dot;
+use super::turned::turn;
 use crate::op::View;
 use crate::simd::simd;
 
@@ -135,6 +137,30 @@ pub(crate) enum Side {
     Transposed,
 }
 
+/// From how many rows on the right side of a product is turned beforehand. The kernel does it, too, number by number and a
+/// whole column at a time, which misses the first-level cache where rows are as long as a power of two.
+const TURNED_ROWS: usize = 64;
+
+#[inline(always)]
+fn multiply_column_body<const FUSED: bool>(
+    x: Columns<'_>,
+    w: &[f32],
+    output: &mut [f32],
+    stride: usize,
+    add: bool,
+) {
+    for row in 0..x.rows {
+        let product = dot::<FUSED>(&x.values[row * x.stride..][..x.columns], w);
+        let output = &mut output[row * stride];
+        *output = if add { *output + product } else { product };
+    }
+}
+
+simd! {
+    /// A product with one column, for which the kernel would turn all of the left side.
+    fn multiply_column(x: Columns<'_>, w: &[f32], output: &mut [f32], stride: usize, add: bool) = multiply_column_body;
+}
+
 /// `output (+)= x w`, or `x w^T`, for some columns of all three.
 pub(crate) fn multiply_columns(
     x: Columns<'_>,
@@ -143,11 +169,25 @@ pub(crate) fn multiply_columns(
     output: ColumnsMut<'_>,
     add: bool,
 ) {
+    let turned;
     let (inner, columns, right) = match side {
         Side::Plain => (w.rows, w.columns, w.plain()),
-        Side::Transposed => (w.columns, w.rows, w.transposed()),
+        Side::Transposed if x.rows < TURNED_ROWS => (w.columns, w.rows, w.transposed()),
+        Side::Transposed => {
+            turned = turn(w.values, [w.rows, w.columns], w.stride);
+            (w.columns, w.rows, Columns::new(&turned, w.rows, 0..w.rows).plain())
+        }
     };
     debug_assert_eq!(x.columns, inner, "the sides of a product do not go together");
+    if side == Side::Plain && w.columns == 1 && w.stride == 1 && x.rows <= ROWS && x.rows * inner > 0 {
+        return multiply_column(
+            x,
+            &w.values[..inner],
+            &mut output.values[output.start..],
+            output.stride,
+            add,
+        );
+    }
     if x.rows <= ROWS || columns == 0 {
         return product([x.rows, columns, inner], output, add, x.plain(), right);
     }

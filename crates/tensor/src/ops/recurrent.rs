@@ -114,6 +114,14 @@ impl Input {
         Ok(shape)
     }
 
+    /// How many columns the gates have, whether they are all used or not.
+    fn columns(self, inputs: &[View<'_>]) -> usize {
+        match self {
+            Input::Gates => inputs[0].shape.columns,
+            Input::Product => inputs[1].shape.columns,
+        }
+    }
+
     /// Puts the gates of some rows into the columns of `cell`.
     pub(crate) fn start(
         self,
@@ -123,7 +131,7 @@ impl Input {
         cell: &mut [f32],
         stride: usize,
     ) {
-        let columns: usize = parts.iter().map(|part| part.from.len()).sum();
+        let columns = self.columns(inputs);
         let gates = match self {
             Input::Gates => inputs[0].rows(rows.clone()).values,
             Input::Product => inputs[2].values,
@@ -151,7 +159,7 @@ impl Input {
         stride: usize,
         sum: &mut [f32],
     ) {
-        let columns: usize = parts.iter().map(|part| part.from.len()).sum();
+        let columns = self.columns(inputs);
         match self {
             Input::Gates => {
                 for (to, from) in sum.chunks_exact_mut(columns).zip(gates.chunks_exact(stride)) {
@@ -184,7 +192,7 @@ impl Input {
         if self == Input::Gates {
             return;
         }
-        let columns: usize = parts.iter().map(|part| part.from.len()).sum();
+        let columns = self.columns(inputs);
         for part in parts {
             let gates = Columns::new(gates, stride, part.to..part.to + part.from.len());
             if let Some(weight) = slots[1].as_deref_mut() {

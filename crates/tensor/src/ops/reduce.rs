@@ -6,6 +6,7 @@ use rayon::prelude::*;
 
 use super::ROWS;
 use super::pieces::{by_pieces, sum_by_pieces, summed, taken};
+use crate::cuda::{self, Device, Launch, Source};
 use crate::error::{Error, Result, expect_inputs};
 use crate::op::{Back, Op, Shape, View};
 use crate::simd::simd;
@@ -18,6 +19,30 @@ fn sum_body<const FUSED: bool>(x: &[f32]) -> f64 {
 
 simd! {
     fn sum(x: &[f32]) -> f64 = sum_body;
+}
+
+/// The kernels.
+pub(crate) static REDUCE: Source =
+    Source { name: "reduce", text: include_str!("reduce.cu"), samples: &[&[]] };
+
+/// Shares of so many numbers that blocks of a GPU sum side by side; they do not depend on the GPU.
+pub(super) fn shares(count: usize) -> usize {
+    count.div_ceil(2048).min(1024)
+}
+
+/// One number: the sum of what so many blocks write to the memory they are given, in double precision, times a factor
+/// and divided by a whole number.
+pub(super) fn total_on(
+    device: &Device,
+    blocks: usize,
+    (factor, divisor): (f32, usize),
+    output: cuda::Slice<'_>,
+    write: impl FnOnce(Launch, cuda::Slice<'_>) -> Result<()>,
+) -> Result<()> {
+    let shares = device.take(2 * blocks)?;
+    write(Launch::blocks(blocks), shares.all())?;
+    let arguments = [blocks.into(), shares.all().into(), factor.into(), divisor.into(), output.into()];
+    device.run(&REDUCE, "total", &[], Launch::blocks(1), &arguments)
 }
 
 /// The factor of a sum, or of a mean of so many numbers.
@@ -57,6 +82,21 @@ impl Op for All {
             taken(slots, 0).iter_mut().for_each(|sum| *sum += upstream);
         });
         Ok(())
+    }
+
+    fn cuda(&self, call: cuda::Call<'_>) -> Result<()> {
+        let (device, x) = (call.device, call.inputs[0].values);
+        let divisor = if self.mean { x.len() } else { 1 };
+        total_on(device, shares(x.len()), (1.0, divisor), call.output, |launch, shares| {
+            device.run(&REDUCE, "sum_shares", &[], launch, &[x.len().into(), x.into(), shares.into()])
+        })
+    }
+
+    fn cuda_back(&self, back: cuda::Back<'_>) -> Result<()> {
+        let Some(x) = back.gradients[0] else { return Ok(()) };
+        let divisor = if self.mean { x.values.len() } else { 1 };
+        let arguments = [back.upstream.into(), divisor.into(), x.values.into(), x.adds.into()];
+        back.device.each(&REDUCE, "spread", x.values.len(), &arguments)
     }
 }
 
@@ -115,6 +155,29 @@ impl Op for OverRows {
             }
         });
         Ok(())
+    }
+
+    fn cuda(&self, call: cuda::Call<'_>) -> Result<()> {
+        let (device, x) = (call.device, call.inputs[0]);
+        let Shape { rows, columns } = x.shape;
+        let count = rows.div_ceil(64).min(512);
+        let shares = device.take(2 * count * columns)?;
+        let launch = Launch { blocks: [count, columns.div_ceil(32)], threads: 256, shared: 0 };
+        let arguments = [rows.into(), x.values.into(), columns.into(), shares.all().into()];
+        device.run(&REDUCE, "sum_rows", &[], launch, &arguments)?;
+        let divisor = if self.mean { rows } else { 1 };
+        let arguments =
+            [columns.into(), shares.all().into(), (count as i32).into(), divisor.into(), call.output.into()];
+        device.run(&REDUCE, "total_rows", &[], Launch::each(32 * columns), &arguments)
+    }
+
+    fn cuda_back(&self, back: cuda::Back<'_>) -> Result<()> {
+        let Some(x) = back.gradients[0] else { return Ok(()) };
+        let Shape { rows, columns } = back.inputs[0].shape;
+        let divisor = if self.mean { rows } else { 1 };
+        let arguments =
+            [back.upstream.into(), columns.into(), divisor.into(), x.values.into(), x.adds.into()];
+        back.device.each(&REDUCE, "spread_rows", x.values.len(), &arguments)
     }
 }
 

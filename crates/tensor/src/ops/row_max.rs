@@ -5,13 +5,19 @@
 use std::sync::Arc;
 
 use super::aggregate::{AHEAD, add_segments};
+use super::edges::{add_parts, by_segments};
 use crate::arena::Arena;
+use crate::cuda::{self, Source};
 use crate::error::{Result, expect_inputs, expect_shape};
 use crate::lines::{Lines, Piece, run};
 use crate::op::{Back, Op, Shape, View};
 use crate::pattern::Pattern;
 use crate::simd::{prefetch_row, simd};
 use crate::tape::{Tape, Var};
+
+/// The kernels.
+pub(crate) static ROW_MAX: Source =
+    Source { name: "row_max", text: include_str!("row_max.cu"), samples: &[&[]] };
 
 /// The number of an entry that is none.
 const NONE: u32 = u32::MAX;
@@ -151,6 +157,54 @@ impl Op for RowMax<'_> {
         add_segments(cuts, &scratch, true);
         self.arena.give(scratch);
         Ok(())
+    }
+
+    fn cuda(&self, call: cuda::Call<'_>) -> Result<()> {
+        let (device, lines) = (call.device, self.pattern.by_row().on(call.device)?);
+        let (x, width) = (call.inputs[0], call.inputs[0].shape.columns);
+        if width == 0 {
+            return Ok(());
+        }
+        let parts = device.take(2 * lines.parts * width)?;
+        let [best, from] = parts.all().split(lines.parts * width);
+        let arguments = [
+            lines.others().into(),
+            x.values.into(),
+            (width as i32).into(),
+            call.output.into(),
+            call.saved.into(),
+            best.into(),
+            from.into(),
+        ];
+        by_segments(device, &ROW_MAX, "row_max", lines, &arguments)?;
+        let arguments = [
+            lines.cuts().into(),
+            best.into(),
+            from.into(),
+            width.into(),
+            call.output.into(),
+            call.saved.into(),
+        ];
+        device.each(&ROW_MAX, "row_max_of_parts", lines.cut_lines * width, &arguments)
+    }
+
+    fn cuda_back(&self, back: cuda::Back<'_>) -> Result<()> {
+        let (device, width) = (back.device, back.output.shape.columns);
+        let Some(x) = back.gradients[0].filter(|_| width > 0) else { return Ok(()) };
+        let lines = self.pattern.by_column().on(device)?;
+        let parts = device.take(lines.parts * width)?;
+        let arguments = [
+            lines.others().into(),
+            lines.origins().into(),
+            back.saved.into(),
+            back.upstream.into(),
+            (width as i32).into(),
+            x.values.into(),
+            parts.all().into(),
+            x.adds.into(),
+        ];
+        by_segments(device, &ROW_MAX, "row_max_back", lines, &arguments)?;
+        add_parts(device, lines, (parts.all(), width), x)
     }
 }
 

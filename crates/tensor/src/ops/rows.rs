@@ -6,6 +6,8 @@ use rayon::prelude::*;
 
 use super::ROWS;
 use super::elementwise::add_scaled;
+use super::pointwise::add_scaled_on;
+use crate::cuda;
 use crate::error::{Error, Result, expect_inputs, expect_shape};
 use crate::op::{Back, Op, Shape, View};
 use crate::tape::{Tape, Var};
@@ -58,6 +60,28 @@ impl Op for Concatenate {
         }
         Ok(())
     }
+
+    fn cuda(&self, call: cuda::Call<'_>) -> Result<()> {
+        let mut rest = call.output;
+        for input in call.inputs {
+            let [mine, others] = rest.split(input.values.len());
+            call.device.copy(input.values, mine)?;
+            rest = others;
+        }
+        Ok(())
+    }
+
+    fn cuda_back(&self, back: cuda::Back<'_>) -> Result<()> {
+        let mut rest = back.upstream;
+        for (input, gradient) in back.inputs.iter().zip(back.gradients) {
+            let [mine, others] = rest.split(input.values.len());
+            if let Some(gradient) = *gradient {
+                add_scaled_on(back.device, mine, 1.0, gradient)?;
+            }
+            rest = others;
+        }
+        Ok(())
+    }
 }
 
 struct Slice {
@@ -99,6 +123,21 @@ impl Op for Slice {
             pairwise(to, back.upstream, columns, |to, from| add_scaled(from, 1.0, to));
         }
         Ok(())
+    }
+
+    fn cuda(&self, call: cuda::Call<'_>) -> Result<()> {
+        let x = call.inputs[0];
+        call.device.copy(x.values.range(self.numbers(x.shape.columns)), call.output)
+    }
+
+    fn cuda_back(&self, back: cuda::Back<'_>) -> Result<()> {
+        let Some(cuda::Sum { values, adds }) = back.gradients[0] else { return Ok(()) };
+        let taken = self.numbers(back.output.shape.columns);
+        if !adds {
+            back.device.clear(values.range(0..taken.start))?;
+            back.device.clear(values.range(taken.end..values.len()))?;
+        }
+        add_scaled_on(back.device, back.upstream, 1.0, cuda::Sum { values: values.range(taken), adds })
     }
 }
 

@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use super::aggregate::{Sum, Take};
 use super::gather::{expect_indices, for_each_row};
+use super::pointwise::gather_on;
+use super::sums::{Factors, Rows, sums};
 use crate::arena::Arena;
+use crate::cuda;
 use crate::error::{Result, expect_inputs, expect_shape};
 use crate::lines::Lines;
 use crate::op::{Back, Op, Shape, View};
@@ -48,6 +51,20 @@ impl Op for Scatter<'_> {
             gradient.iter_mut().zip(upstream).for_each(|(sum, value)| *sum += value);
         });
         Ok(())
+    }
+
+    fn cuda(&self, call: cuda::Call<'_>) -> Result<()> {
+        let (lines, x) = (self.lines.on(call.device)?, call.inputs[0]);
+        let output = cuda::Sum { values: call.output, adds: false };
+        let rows = (x.values, x.shape.columns);
+        sums(call.device, lines, (Rows::Others, Factors::Ones), rows, output)
+    }
+
+    fn cuda_back(&self, back: cuda::Back<'_>) -> Result<()> {
+        match back.gradients[0] {
+            Some(x) => gather_on(back.device, &self.indices, (back.upstream, back.output.shape.columns), x),
+            None => Ok(()),
+        }
     }
 }
 

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use super::aggregate::{AHEAD, Sum, Take};
 use super::spmm::expect_heads;
+use super::sums::{Factors, Rows, dots, sums};
 use crate::arena::Arena;
+use crate::cuda;
 use crate::error::{Result, expect_inputs, expect_shape};
 use crate::lines::{Lines, Piece, run};
 use crate::op::{Back, Op, Shape, View};
@@ -65,7 +67,7 @@ fn dots_piece_body<const FUSED: bool>(dots: &Dots<'_>, piece: &Piece, output: &m
 
 /// The product of two rows.
 #[inline(always)]
-fn dot<const FUSED: bool>(left: &[f32], right: &[f32]) -> f32 {
+pub(super) fn dot<const FUSED: bool>(left: &[f32], right: &[f32]) -> f32 {
     let (left, left_rest) = left.as_chunks::<LANES>();
     let (right, right_rest) = right.as_chunks::<LANES>();
     let mut sums = [0.0; LANES];
@@ -139,6 +141,28 @@ impl Op for Sddmm<'_> {
         if let Some(right) = back.take(1) {
             let sum = Sum { lines: self.pattern.by_column(), x: back.inputs[0].values, ..from_right };
             sum.compute(self.arena, right, true);
+        }
+        Ok(())
+    }
+
+    fn cuda(&self, call: cuda::Call<'_>) -> Result<()> {
+        let (left, right) = (call.inputs[0], call.inputs[1]);
+        let lines = self.pattern.by_row().on(call.device)?;
+        let sizes = (left.shape.columns, self.heads);
+        let output = cuda::Sum { values: call.output, adds: false };
+        dots(call.device, lines, [left.values, right.values], sizes, output)
+    }
+
+    fn cuda_back(&self, back: cuda::Back<'_>) -> Result<()> {
+        let (device, width) = (back.device, back.inputs[0].shape.columns);
+        let factors = (Rows::Others, Factors::Given(back.upstream, self.heads));
+        if let Some(left) = back.gradients[0] {
+            let lines = self.pattern.by_row().on(device)?;
+            sums(device, lines, factors, (back.inputs[1].values, width), left)?;
+        }
+        if let Some(right) = back.gradients[1] {
+            let lines = self.pattern.by_column().on(device)?;
+            sums(device, lines, factors, (back.inputs[0].values, width), right)?;
         }
         Ok(())
     }

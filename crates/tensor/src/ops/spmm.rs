@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use super::aggregate::{Sum, Take};
 use super::sddmm::Dots;
+use super::sums::{Factors, Rows, dots, sums};
 use crate::arena::Arena;
+use crate::cuda::{self, Held};
 use crate::error::{Error, Result, expect_inputs, expect_shape};
 use crate::lines::Lines;
 use crate::op::{Back, Op, Shape, View};
@@ -16,7 +18,7 @@ use crate::tape::{Tape, Var};
 /// Where the values of the entries come from.
 enum Values {
     Ones,
-    Fixed(Arc<Vec<f32>>),
+    Fixed(Arc<Held>),
     /// The second input.
     Input,
 }
@@ -114,6 +116,37 @@ impl Op for Spmm<'_> {
         }
         Ok(())
     }
+
+    fn cuda(&self, call: cuda::Call<'_>) -> Result<()> {
+        let factors = match &self.values {
+            Values::Ones => Factors::Ones,
+            Values::Fixed(values) => Factors::Given(values.on(call.device)?, 1),
+            Values::Input => Factors::Given(call.inputs[1].values, self.heads),
+        };
+        let (lines, x) = (self.pattern.by_row().on(call.device)?, call.inputs[0]);
+        let output = cuda::Sum { values: call.output, adds: false };
+        sums(call.device, lines, (Rows::Others, factors), (x.values, x.shape.columns), output)
+    }
+
+    fn cuda_back(&self, back: cuda::Back<'_>) -> Result<()> {
+        let (device, width) = (back.device, back.output.shape.columns);
+        if let Some(x) = back.gradients[0] {
+            let lines = self.pattern.by_column().on(device)?;
+            let factors = match &self.values {
+                Values::Ones => Factors::Ones,
+                Values::Fixed(values) => Factors::Permuted(values.transposed_on(device, lines)?),
+                Values::Input => Factors::Given(back.inputs[1].values, self.heads),
+            };
+            sums(device, lines, (Rows::Others, factors), (back.upstream, width), x)?;
+        }
+        match (&self.values, back.gradients.get(1)) {
+            (Values::Input, Some(&Some(values))) => {
+                let rows = [back.upstream, back.inputs[0].values];
+                dots(device, self.pattern.by_row().on(device)?, rows, (width, self.heads), values)
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// `output (+)= A x`, outside a tape: for operations that have a sparse product inside.
@@ -156,7 +189,7 @@ impl Tape<'_> {
     }
 
     /// `A x`, where the matrix `A` has values that need no gradient.
-    pub fn spmm_fixed(&mut self, pattern: Arc<Pattern>, values: Arc<Vec<f32>>, x: Var) -> Result<Var> {
+    pub fn spmm_fixed(&mut self, pattern: Arc<Pattern>, values: Arc<Held>, x: Var) -> Result<Var> {
         let arena = self.arena();
         self.apply(Spmm { arena, pattern, values: Values::Fixed(values), heads: 1 }, &[x])
     }

@@ -1,9 +1,14 @@
 //! The rows that score highest, as columns (EvolveGCN-H, section 3.4): `y = x p / |p|`, the `k` highest rows times
 //! `tanh(y)`, transposed. Of equal scores the lower row comes first; columns beyond the rows there are stay zero.
 
+use crate::cuda::{self, Device, Launch, Source};
 use crate::error::{Result, expect_inputs, expect_shape};
 use crate::op::{Back, Op, Shape, View};
 use crate::tape::{Tape, Var};
+
+/// The kernels.
+pub(crate) static SUMMARY: Source =
+    Source { name: "summary", text: include_str!("summary.cu"), samples: &[&[]] };
 
 struct Summary {
     count: usize,
@@ -72,13 +77,93 @@ impl Op for Summary {
         }
         Ok(())
     }
+
+    fn cuda(&self, call: cuda::Call<'_>) -> Result<()> {
+        let (device, x) = (call.device, call.inputs[0]);
+        // Which rows are chosen is decided on the host: there are few, and it is where the order is defined.
+        let scores = scores_on(device, x, call.inputs[1])?;
+        let mut saved = vec![f32::from_bits(u32::MAX); call.saved.len()];
+        for (aside, row) in saved.chunks_exact_mut(ASIDE).zip(chosen(&scores, self.count)) {
+            (aside[0], aside[1]) = (f32::from_bits(row), scores[row as usize]);
+        }
+        device.set(call.saved, &saved)?;
+        let arguments = [
+            x.values.into(),
+            x.shape.rows.into(),
+            (x.shape.columns as i32).into(),
+            call.saved.into(),
+            (self.count as i32).into(),
+            call.output.into(),
+        ];
+        device.each(&SUMMARY, "summary", call.output.len(), &arguments)
+    }
+
+    fn cuda_back(&self, back: cuda::Back<'_>) -> Result<()> {
+        let (device, x, vector) = (back.device, back.inputs[0], back.inputs[1].values);
+        let (Shape { rows, columns }, count) = (x.shape, self.count);
+        let (width, chosen) = (columns as i32, count as i32);
+        let to_scores = device.take(count)?;
+        let arguments = [
+            count.into(),
+            x.values.into(),
+            rows.into(),
+            width.into(),
+            back.saved.into(),
+            back.upstream.into(),
+            to_scores.all().into(),
+        ];
+        device.run(&SUMMARY, "summary_to_scores", &[], Launch::each(32 * count), &arguments)?;
+        if let Some(gradient) = back.gradients[0] {
+            if !gradient.adds {
+                device.clear(gradient.values)?;
+            }
+            let arguments = [
+                rows.into(),
+                width.into(),
+                back.saved.into(),
+                chosen.into(),
+                vector.into(),
+                back.upstream.into(),
+                to_scores.all().into(),
+                gradient.values.into(),
+            ];
+            device.each(&SUMMARY, "summary_to_rows", columns * count, &arguments)?;
+        }
+        let Some(gradient) = back.gradients[1] else { return Ok(()) };
+        let arguments = [
+            columns.into(),
+            x.values.into(),
+            rows.into(),
+            back.saved.into(),
+            chosen.into(),
+            vector.into(),
+            to_scores.all().into(),
+            gradient.values.into(),
+            gradient.adds.into(),
+        ];
+        device.run(&SUMMARY, "summary_to_vector", &[], Launch::each(32 * columns), &arguments)
+    }
 }
 
 /// The `count` highest rows, the highest first, and the scores of all.
 fn highest(x: View<'_>, vector: &[f32], count: usize) -> (Vec<u32>, Vec<f32>) {
     let length = norm(vector);
     let scores: Vec<f32> = (0..x.shape.rows).map(|row| dot(x.row(row), vector) / length).collect();
-    let mut order: Vec<u32> = (0..x.shape.rows as u32).collect();
+    (chosen(&scores, count), scores)
+}
+
+/// The scores of all rows, computed on the GPU to the same bits as here, in the memory of the host.
+fn scores_on(device: &Device, x: cuda::View<'_>, vector: cuda::View<'_>) -> Result<Vec<f32>> {
+    let Shape { rows, columns } = x.shape;
+    let scores = device.take(rows)?;
+    let arguments = [x.values.into(), vector.values.into(), (columns as i32).into(), scores.all().into()];
+    device.each(&SUMMARY, "summary_scores", rows, &arguments)?;
+    device.read(scores.all())
+}
+
+/// The rows of the `count` highest scores, the highest first.
+fn chosen(scores: &[f32], count: usize) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..scores.len() as u32).collect();
     let higher = |&a: &u32, &b: &u32| scores[b as usize].total_cmp(&scores[a as usize]).then(a.cmp(&b));
     if order.len() > count && count > 0 {
         order.select_nth_unstable_by(count - 1, higher);
@@ -86,7 +171,7 @@ fn highest(x: View<'_>, vector: &[f32], count: usize) -> (Vec<u32>, Vec<f32>) {
     }
     order.sort_unstable_by(higher);
     order.truncate(count);
-    (order, scores)
+    order
 }
 
 fn dot(a: &[f32], b: &[f32]) -> f32 {
@@ -102,7 +187,13 @@ impl Tape<'_> {
     /// Which rows [`Tape::summary`] would choose, ascending.
     pub fn highest(&self, x: Var, score: Var, count: usize) -> Result<Vec<u32>> {
         Summary { count }.shape(&[self.shape(x), self.shape(score)])?;
-        let (mut rows, _) = highest(self.view(x), self.value(score), count);
+        let mut rows = match self.arena().device() {
+            None => highest(self.view(x), self.value(score), count).0,
+            Some(device) => {
+                let view = |var| Ok(cuda::View { shape: self.shape(var), values: self.slice(device, var)? });
+                chosen(&scores_on(device, view(x)?, view(score)?)?, count)
+            }
+        };
         rows.sort_unstable();
         Ok(rows)
     }

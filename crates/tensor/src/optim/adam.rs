@@ -1,6 +1,6 @@
 //! Adam (Kingma and Ba, 2015, algorithm 1) and AdamW (Loshchilov and Hutter, 2019, algorithm 2), in one pass.
 
-use super::{Optimiser, State, prepare, update_all};
+use super::{Away, Optimiser, State, prepare, update_all};
 use crate::error::Result;
 use crate::simd::{fma, simd};
 
@@ -43,6 +43,27 @@ impl Adam {
     /// An optimiser that has not done a step.
     pub fn new(settings: AdamSettings) -> Self {
         Adam { settings, state: State::default() }
+    }
+
+    /// The factors of the step that has just been counted.
+    fn factors(&self, rate: f32) -> Factors {
+        let AdamSettings { first, second, epsilon, decay } = self.settings;
+        // The corrections are near one after many steps and must not be rounded before.
+        let steps = self.state.steps as f64;
+        let correction = |kept: f32| 1.0 - f64::from(kept).powf(steps);
+        let (in_gradient, keep) = match decay {
+            Decay::InGradient(share) => (share, 1.0),
+            Decay::Decoupled(share) => (0.0, 1.0 - rate * share),
+        };
+        Factors {
+            first,
+            second,
+            epsilon,
+            in_gradient,
+            keep,
+            rate: (f64::from(rate) / correction(first)) as f32,
+            root: (1.0 / correction(second).sqrt()) as f32,
+        }
     }
 }
 
@@ -87,23 +108,7 @@ simd! {
 impl Optimiser for Adam {
     fn step(&mut self, parameters: &mut [Vec<f32>], gradients: &[&[f32]], rate: f32) -> Result<()> {
         prepare(&mut self.state, 2, parameters, gradients)?;
-        let AdamSettings { first, second, epsilon, decay } = self.settings;
-        // The corrections are near one after many steps and must not be rounded before.
-        let steps = self.state.steps as f64;
-        let correction = |kept: f32| 1.0 - f64::from(kept).powf(steps);
-        let (in_gradient, keep) = match decay {
-            Decay::InGradient(share) => (share, 1.0),
-            Decay::Decoupled(share) => (0.0, 1.0 - rate * share),
-        };
-        let factors = Factors {
-            first,
-            second,
-            epsilon,
-            in_gradient,
-            keep,
-            rate: (f64::from(rate) / correction(first)) as f32,
-            root: (1.0 / correction(second).sqrt()) as f32,
-        };
+        let factors = self.factors(rate);
         let (means, squares) = self.state.buffers.split_at_mut(parameters.len());
         let all = parameters.iter_mut().zip(gradients).zip(means.iter_mut().zip(squares));
         for ((parameter, gradient), (means, squares)) in all.filter(|((_, gradient), _)| !gradient.is_empty())
@@ -113,6 +118,17 @@ impl Optimiser for Adam {
             });
         }
         Ok(())
+    }
+
+    fn step_on(&mut self, away: &Away, factor: f32, rate: f32) -> Result<()> {
+        self.state.steps += 1;
+        let Factors { first, second, epsilon, in_gradient, keep, rate, root } = self.factors(rate);
+        let numbers = [factor, first, second, epsilon, in_gradient, keep, rate, root];
+        away.update("adam", self.copies(), &numbers)
+    }
+
+    fn copies(&self) -> usize {
+        2
     }
 
     fn state(&self) -> &State {

@@ -1,13 +1,17 @@
 //! Optimisers: how parameters follow their gradients. Their state is plain data that can be saved and restored.
 
 mod adam;
+mod away;
 mod clip;
 mod schedule;
 mod sgd;
 
 use rayon::prelude::*;
 
+pub(crate) use away::UPDATE;
+
 pub use adam::{Adam, AdamSettings, Decay};
+pub use away::Away;
 pub use clip::clip_norm;
 pub use schedule::Schedule;
 pub use sgd::{Sgd, SgdSettings};
@@ -27,6 +31,12 @@ pub struct State {
 pub trait Optimiser: Send {
     /// Does one step at the given learning rate. A parameter whose gradient is empty stays as it is.
     fn step(&mut self, parameters: &mut [Vec<f32>], gradients: &[&[f32]], rate: f32) -> Result<()>;
+
+    /// [`Optimiser::step`] for parameters on a GPU, with their gradient multiplied by a factor first.
+    fn step_on(&mut self, away: &Away, factor: f32, rate: f32) -> Result<()>;
+
+    /// How many numbers it remembers of each parameter.
+    fn copies(&self) -> usize;
 
     /// What it remembers, to be saved.
     fn state(&self) -> &State;

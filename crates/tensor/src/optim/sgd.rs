@@ -1,6 +1,6 @@
 //! Stochastic gradient descent with momentum (Polyak, 1964) in the form of PyTorch: `v = momentum * v + g`, `p -= rate * v`.
 
-use super::{Optimiser, State, prepare, update_all};
+use super::{Away, Optimiser, State, prepare, update_all};
 use crate::error::Result;
 use crate::simd::{fma, simd};
 
@@ -57,6 +57,16 @@ impl Optimiser for Sgd {
             });
         }
         Ok(())
+    }
+
+    fn step_on(&mut self, away: &Away, factor: f32, rate: f32) -> Result<()> {
+        self.state.steps += 1;
+        let SgdSettings { momentum, weight_decay } = self.settings;
+        away.update("sgd", self.copies(), &[factor, momentum, weight_decay, rate])
+    }
+
+    fn copies(&self) -> usize {
+        1
     }
 
     fn state(&self) -> &State {

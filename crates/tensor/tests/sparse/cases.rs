@@ -75,7 +75,7 @@ pub fn cases(width: usize, heads: usize) -> Vec<Case> {
             name: "spmm of fixed values",
             inputs: Box::new(move |pattern| vec![x(pattern)]),
             apply: Box::new(|tape, pattern, vars| {
-                tape.spmm_fixed(pattern.clone(), Arc::new(fixed(pattern)), vars[0])
+                tape.spmm_fixed(pattern.clone(), Arc::new(fixed(pattern).into()), vars[0])
             }),
             exact: Box::new(move |pattern, inputs| {
                 let values = fixed(pattern);
@@ -132,6 +132,27 @@ pub fn cases(width: usize, heads: usize) -> Vec<Case> {
             inputs: Box::new(move |pattern| vec![values(pattern)]),
             apply: Box::new(|tape, pattern, vars| tape.edge_softmax(pattern.clone(), vars[0])),
             exact: Box::new(move |pattern, inputs| softmax(pattern, &inputs[0], heads)),
+        },
+        Case {
+            name: "graph attention",
+            inputs: Box::new(move |pattern| {
+                let scores = |count| Shape::new(count, heads);
+                vec![scores(pattern.rows()), scores(pattern.columns()), x(pattern)]
+            }),
+            apply: Box::new(|tape, pattern, vars| {
+                tape.graph_attention(pattern.clone(), vars[0], vars[1], vars[2], 0.25)
+            }),
+            exact: Box::new(move |pattern, inputs| {
+                let score = |row: usize, column: usize, head: usize| {
+                    let sum = inputs[0][row * heads + head] + inputs[1][column * heads + head];
+                    if sum > 0.0 { sum } else { 0.25 * sum }
+                };
+                let scores: Vec<f64> = entries(pattern)
+                    .flat_map(|(row, column, _)| (0..heads).map(move |head| score(row, column, head)))
+                    .collect();
+                let shares = softmax(pattern, &scores, heads);
+                sums(pattern, &inputs[2], [width, heads], |entry, head| shares[entry * heads + head])
+            }),
         },
         Case {
             name: "row max",

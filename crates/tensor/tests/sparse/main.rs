@@ -144,7 +144,7 @@ fn long_lines_are_put_together_from_their_segments() {
         cases(width, heads).iter().for_each(|case| check(case, &pattern, 7));
     }
     // The others have an input for each of thousands of entries: their gradients are checked by the next test.
-    let names = ["spmm of ones", "spmm of fixed values", "sddmm", "row max", "gather"];
+    let names = ["spmm of ones", "spmm of fixed values", "sddmm", "graph attention", "row max", "gather"];
     for case in cases(1, 1).iter().filter(|case| names.contains(&case.name)) {
         check_gradient(case, &pattern);
     }
@@ -180,6 +180,43 @@ fn gradients_of_the_values_of_long_lines() {
     let found = run(find("scatter"), &pattern, 5).unwrap();
     let exact = (find("gather").exact)(&pattern, &[upstream(Shape::new(pattern.columns(), 6))]);
     assert!(are_close(&found[1], &exact, 1e-5));
+}
+
+/// Fused attention gives the values and gradients of its parts. All numbers are compared together: the gradient of a score is
+/// nothing but rounding where its row has no other.
+fn check_fused(pattern: &Arc<Pattern>, [width, heads]: [usize; 2], salt: u32) {
+    let by_parts = |tape: &mut Tape<'_>, pattern: &Arc<Pattern>, vars: &[kymo_tensor::Var]| {
+        let scores = tape.edge_scores(pattern.clone(), vars[0], vars[1], 0.25)?;
+        let shares = tape.edge_softmax(pattern.clone(), scores)?;
+        tape.spmm_heads(pattern.clone(), shares, vars[2])
+    };
+    for fused in cases(width, heads).into_iter().filter(|case| case.name == "graph attention") {
+        let found = run(&fused, pattern, salt);
+        let expected = run(&Case { apply: Box::new(by_parts), ..fused }, pattern, salt);
+        let (Ok(found), Ok(expected)) = (found, expected) else { panic!("attention has failed") };
+        let expected: Vec<f64> = expected.concat().into_iter().map(f64::from).collect();
+        assert!(are_close(&found.concat(), &expected, 1e-5), "{width} columns, {heads} heads");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn fused_attention_is_what_its_parts_come_to(
+        pattern in patterns(60),
+        (width, heads) in prop::sample::select(vec![(1, 1), (6, 2), (64, 4), (64, 1), (64, 8), (64, 2), (96, 3), (192, 8)]),
+        salt in 0u32..1000,
+    ) {
+        check_fused(&pattern, [width, heads], salt);
+    }
+}
+
+#[test]
+fn fused_attention_of_long_lines_is_what_its_parts_come_to() {
+    for (width, heads) in [(1, 1), (6, 2), (64, 4), (20, 5)] {
+        check_fused(&long().unwrap(), [width, heads], 3);
+    }
 }
 
 #[test]
@@ -219,7 +256,7 @@ fn wrong_shapes_are_refused() {
     assert_eq!(heads, "spmm: rows of 4 numbers cannot be divided among 3 heads");
     let values = problem(&|tape| {
         let x = tape.filled(Shape::new(5, 4), 1.0);
-        tape.spmm_fixed(pattern.clone(), Arc::new(vec![1.0; 2]), x)
+        tape.spmm_fixed(pattern.clone(), Arc::new(vec![1.0; 2].into()), x)
     });
     assert_eq!(values, "spmm: the matrix of values is 2 x 1, expected 3 x 1");
     let slope = problem(&|tape| {

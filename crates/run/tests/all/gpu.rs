@@ -1,0 +1,117 @@
+//! Training on a GPU against training on the host: losses, parameters and outputs of every task and mode, and runs that move from one to
+//! the other. Without a GPU the tests say that they were skipped.
+
+use std::sync::Arc;
+
+use kymo_graph::Store;
+use kymo_model::zoo;
+use kymo_run::settings::{Features, LossAt};
+use kymo_run::turns::turns;
+use kymo_run::{Learner, Part, Settings, task};
+use kymo_tensor::cuda;
+
+use super::fixture::{MODES, Sketch, settings};
+
+fn is_there() -> bool {
+    if cuda::count() == 0 {
+        eprintln!("skipped: there is no GPU, or the program was built without --features cuda");
+    }
+    cuda::count() > 0
+}
+
+/// The losses of two epochs, the parameters then, and what the model says about the validation.
+fn practise(settings: &Settings, store: &Arc<Store>, device: [&str; 2]) -> (Vec<f64>, Vec<Vec<f32>>) {
+    let on = |device: &str| {
+        let mut settings = settings.clone();
+        settings.run.device = device.into();
+        Learner::open(settings, store.clone()).unwrap()
+    };
+    let (mut learner, mut losses) = (on(device[0]), Vec::new());
+    for epoch in 0..2 {
+        if epoch == 1 && device[0] != device[1] {
+            learner.bring_home().unwrap();
+            let mut other = on(device[1]);
+            other.params.values.clone_from(&learner.params.values);
+            other.optimiser.restore(learner.optimiser.state().clone());
+            learner = other;
+        }
+        learner.carried = None;
+        for iteration in turns(&learner.shared, epoch, None) {
+            losses.push(learner.iterate(&iteration, false).unwrap().loss);
+        }
+    }
+    learner.bring_home().unwrap();
+    let mut seen = learner.params.values.clone();
+    let samples = learner.split().samples(Part::Validation);
+    let each = |_: &mut Learner, _: usize, says: Vec<f32>| {
+        seen.push(says);
+        Ok(())
+    };
+    learner.outputs(samples, each).unwrap();
+    (losses, seen)
+}
+
+fn check(settings: &Settings, store: &Arc<Store>) {
+    let what = format!(
+        "{} of {} layers, {}, {:?}, {:?}, {}",
+        settings.model.name,
+        settings.model.layers,
+        settings.task.name,
+        settings.train.mode,
+        settings.data.features,
+        settings.train.optimiser
+    );
+    let (losses, expected) = practise(settings, store, ["cpu", "cpu"]);
+    for device in [["cuda", "cuda"], ["cpu", "cuda"], ["cuda", "cpu"]] {
+        let (found_losses, found) = practise(settings, store, device);
+        for (found, expected) in found_losses.iter().zip(&losses) {
+            let allowed = 1e-3 * expected.abs().max(1e-2);
+            assert!((found - expected).abs() <= allowed, "{what}, {device:?}: losses {found} and {expected}");
+        }
+        assert_eq!(found.len(), expected.len(), "{what}");
+        for (number, (found, expected)) in found.iter().zip(&expected).enumerate() {
+            let largest = expected.iter().fold(0.1f32, |most, value| most.max(value.abs()));
+            let worst = found.iter().zip(expected).map(|(a, b)| (a - b).abs()).fold(0.0f32, f32::max);
+            assert!(
+                found.len() == expected.len() && worst <= 2e-3 * largest,
+                "{what}, {device:?}: {number} is off by {worst}"
+            );
+        }
+    }
+    assert!(
+        practise(settings, store, ["cuda", "cuda"]) == practise(settings, store, ["cuda", "cuda"]),
+        "{what}: other bits"
+    );
+}
+
+#[test]
+fn every_task_mode_and_model_trains_as_on_the_host() {
+    if !is_there() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let store = Sketch::random(5, 40, 12).write(&folder.path().join("store"));
+    let sparse = Sketch::random(7, 40, 12).sparse().write(&folder.path().join("sparse"));
+    for (turn, recipe) in zoo::ALL.iter().enumerate() {
+        for (number, task) in task::ALL.iter().enumerate() {
+            let turn = turn + number;
+            let store = if turn % 4 == 3 { &sparse } else { &store };
+            let mut settings = settings(store.path(), task.name(), recipe.name);
+            settings.train.mode = MODES[turn % 3];
+            if settings.train.mode == kymo_run::settings::Mode::Truncated
+                && Learner::open(settings.clone(), store.clone()).is_err()
+            {
+                settings.train.mode = MODES[0];
+            }
+            settings.train.optimiser = ["sgd", "adam", "adamw"][turn % 3].into();
+            settings.train.learning_rate = 0.01;
+            settings.train.clip = if turn % 2 == 0 { 0.5 } else { 0.0 };
+            settings.train.loss = LossAt::All;
+            settings.model.layers = 1 + turn % 2;
+            settings.model.dropout = if turn % 2 == 0 { 0.3 } else { 0.0 };
+            settings.data.features = if turn % 3 == 1 { Features::Both } else { Features::Auto };
+            settings.parallel.windows = 1 + turn % 2;
+            check(&settings, store);
+        }
+    }
+}

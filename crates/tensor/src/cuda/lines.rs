@@ -1,0 +1,91 @@
+//! The lines of a sparse matrix on a GPU, cut into segments of about equal work.
+//!
+//! A segment is a line, or a part of one that is too long for a group of lanes; what the parts of a line come to is put aside and added
+//! in order. Segments depend on the lines alone, so a sum has the same bits in every run.
+
+use super::call::Slice;
+use super::device::Device;
+use super::memory::Memory;
+use crate::error::{Error, Result};
+use crate::lines::Lines;
+
+/// Entries of a segment at most.
+const SEGMENT: usize = 128;
+
+/// Lines in the memory of a GPU.
+#[derive(Debug)]
+pub(crate) struct LinesOn {
+    others: Memory,
+    origins: Option<Memory>,
+    segments: Memory,
+    cuts: Memory,
+    lines_of_parts: Memory,
+    /// How many segments there are.
+    pub count: usize,
+    /// How many lines were cut.
+    pub cut_lines: usize,
+    /// How many parts they were cut into.
+    pub parts: usize,
+}
+
+impl LinesOn {
+    /// Brings lines to the GPU.
+    pub fn new(device: &Device, lines: &Lines) -> Result<LinesOn> {
+        let narrow = |start: &u64| {
+            i32::try_from(*start).map_err(|_| {
+                Error::Device(format!("a snapshot has {start} entries, a GPU numbers them below 2^31"))
+            })
+        };
+        let starts = lines.starts().iter().map(narrow).collect::<Result<Vec<i32>>>()?;
+        let (mut segments, mut cuts, mut lines_of_parts) = (Vec::new(), Vec::new(), Vec::<i32>::new());
+        for (line, bounds) in starts.windows(2).enumerate() {
+            let (start, length) = (bounds[0] as usize, (bounds[1] - bounds[0]) as usize);
+            if length <= SEGMENT {
+                segments.push([line as i32, bounds[0], bounds[1], 0]);
+                continue;
+            }
+            let (count, parts) = (length.div_ceil(SEGMENT), lines_of_parts.len());
+            let bound = |part: usize| (start + length * part / count) as i32;
+            segments.extend((0..count).map(|part| [(parts + part) as i32, bound(part), bound(part + 1), 1]));
+            cuts.push([line as i32, parts as i32, (parts + count) as i32, 0]);
+            lines_of_parts.resize(parts + count, line as i32);
+        }
+        // The longest first: whoever comes last should not take long.
+        segments.sort_by_key(|segment: &[i32; 4]| segment[1] - segment[2]);
+        Ok(LinesOn {
+            others: device.upload(lines.others())?,
+            origins: lines.origins().map(|origins| device.upload(origins)).transpose()?,
+            segments: device.upload(&segments)?,
+            cuts: device.upload(&cuts)?,
+            parts: lines_of_parts.len(),
+            lines_of_parts: device.upload(&lines_of_parts)?,
+            count: segments.len(),
+            cut_lines: cuts.len(),
+        })
+    }
+
+    /// The other end of each entry.
+    pub fn others(&self) -> Slice<'_> {
+        self.others.all()
+    }
+
+    /// The number of each entry in its original order, where this is another one.
+    pub fn origins(&self) -> Option<Slice<'_>> {
+        self.origins.as_ref().map(Memory::all)
+    }
+
+    /// Of each segment its line or its part, where it begins and ends, and whether it is a part.
+    pub fn segments(&self) -> Slice<'_> {
+        self.segments.all()
+    }
+
+    /// Of each line that was cut its number, and the first and the end of its parts.
+    pub fn cuts(&self) -> Slice<'_> {
+        self.cuts.all()
+    }
+
+    /// Of each part the line that it belongs to.
+    pub fn lines_of_parts(&self) -> Slice<'_> {
+        self.lines_of_parts.all()
+    }
+}

@@ -1,0 +1,76 @@
+//! Numbers that stay the same while a model is trained: in the memory of the host, and on a GPU once it has asked for them.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
+
+use super::call::Slice;
+use super::device::Device;
+use super::lines::LinesOn;
+use super::memory::Memory;
+use crate::error::Result;
+use crate::ops::permuted;
+
+/// Numbers that do not change, with their copy on a GPU.
+pub struct Held<T = f32> {
+    values: Vec<T>,
+    resident: OnceLock<Arc<Memory>>,
+    /// The copy in the order of the transpose of the sparse matrix that the numbers are the values of.
+    transposed: OnceLock<Memory>,
+}
+
+impl<T> From<Vec<T>> for Held<T> {
+    fn from(values: Vec<T>) -> Self {
+        Held { values, resident: OnceLock::new(), transposed: OnceLock::new() }
+    }
+}
+
+impl<T> Deref for Held<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        &self.values
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Held<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.values.fmt(f)
+    }
+}
+
+impl<T: bytemuck::Pod> Held<T> {
+    /// Its copy on the GPU, made when it is first asked for.
+    pub fn on(&self, device: &Device) -> Result<Slice<'_>> {
+        Ok(self.shared(device)?.all())
+    }
+
+    /// Its copy on the GPU, to be held by others, too.
+    pub(crate) fn shared(&self, device: &Device) -> Result<&Arc<Memory>> {
+        if let Some(memory) = self.resident.get() {
+            return Ok(memory);
+        }
+        let memory = Arc::new(device.upload(&self.values)?);
+        Ok(self.resident.get_or_init(|| memory))
+    }
+}
+
+impl Held {
+    /// The values of the entries of a sparse matrix in the order of `lines`, which are its columns.
+    pub(crate) fn transposed_on(&self, device: &Device, lines: &LinesOn) -> Result<Slice<'_>> {
+        resident(&self.transposed, || {
+            let memory = device.take(self.values.len())?;
+            permuted(device, lines, self.on(device)?, memory.all())?;
+            Ok(memory)
+        })
+    }
+}
+
+/// What a cell holds on the GPU, brought there now if it is empty.
+pub(crate) fn resident(cell: &OnceLock<Memory>, make: impl FnOnce() -> Result<Memory>) -> Result<Slice<'_>> {
+    if let Some(memory) = cell.get() {
+        return Ok(memory.all());
+    }
+    let memory = make()?;
+    Ok(cell.get_or_init(|| memory).all())
+}
