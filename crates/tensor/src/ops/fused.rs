@@ -21,17 +21,6 @@ pub(crate) static FUSED: Source = Source {
     ],
 };
 
-/// The kernels of weight gradients.
-pub(crate) static WEIGHTS: Source = Source {
-    name: "fused_weights",
-    text: include_str!("fused_weights.cu"),
-    samples: &[
-        &[("CELL", 0), ("WIDTH", 64), ("INPUT", 64), ("STATE", 1)],
-        &[("CELL", 1), ("WIDTH", 64), ("INPUT", 64), ("STATE", 0)],
-        &[("CELL", 2), ("WIDTH", 64), ("INPUT", 128), ("STATE", 1)],
-    ],
-};
-
 /// The kinds of cells, by their numbers in the kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cell {
@@ -120,9 +109,9 @@ impl Fused {
 
     /// Whether this way can be taken back, with the gradient of the input or without it.
     pub fn goes_back(&self, device: &Device, dx: bool) -> bool {
-        let divided = !dx || self.input.is_multiple_of(self.width / 2);
-        let bytes = self.backward_bytes(dx, self.warps_back(device, dx));
-        self.suits(device) && divided && bytes <= device.facts().shared_bytes
+        let divided = || !dx || self.input.is_multiple_of(self.width / 2);
+        let bytes = || self.backward_bytes(dx, self.warps_back(device, dx));
+        self.suits(device) && divided() && bytes() <= device.facts().shared_bytes
     }
 
     fn defined(&self, way: &'static str, dx: bool, warps: usize) -> [(&'static str, usize); 7] {
@@ -138,7 +127,9 @@ impl Fused {
     }
 
     fn launch(&self, device: &Device, shared: usize, warps: usize) -> Launch {
-        let together = WARPS[0] / warps * device.facts().processors;
+        let room = device.facts().shared_bytes + RESERVED;
+        let together = if warps == WARPS[0] { 1 } else { (room / (shared + RESERVED)).clamp(1, 3) };
+        let together = together * device.facts().processors;
         let blocks = self.rows.div_ceil(self.tile(warps)).min(together);
         Launch { blocks: [blocks, 1], threads: 32 * warps, shared }
     }
@@ -174,53 +165,5 @@ impl Fused {
             shares_of_columns(device, (from, columns), launch.blocks[0], sum)?;
         }
         Ok(())
-    }
-
-    fn features(&self) -> usize {
-        self.input + if self.state { self.width } else { 0 }
-    }
-
-    /// Bytes of the tiles that [`Fused::weights`] fetches ahead: three, of 32 rows each.
-    fn weights_bytes(&self) -> usize {
-        let reset = if self.apart() > 0 { self.width + 8 } else { 0 };
-        4 * 3 * 32 * (self.features() + 8 + self.groups()[0] * self.width + 8 + reset)
-    }
-
-    /// The gradients of both weights, from the gates: those of the input's and, where there is a state, of the state's. `false` where the
-    /// widths do not allow it: then nothing was done.
-    pub fn weights(
-        &self,
-        device: &Device,
-        [x, state, reset, gates]: [Option<Slice<'_>>; 4],
-        [of_input, of_state]: [Option<Sum<'_>>; 2],
-    ) -> Result<bool> {
-        // All numbers of the result are held by 512 threads, at most 80 each.
-        let numbers = self.features() * self.groups()[0] * self.width;
-        let divided = self.features().is_multiple_of(64) && self.width == 64 && numbers <= 80 * 512;
-        let fits = self.weights_bytes() <= device.facts().shared_bytes;
-        if !self.suits(device) || !divided || !fits {
-            return Ok(false);
-        }
-        let defined = [
-            ("CELL", self.cell as usize),
-            ("WIDTH", self.width),
-            ("INPUT", self.input),
-            ("STATE", usize::from(self.state)),
-        ];
-        let blocks = self.rows.div_ceil(32).min(device.facts().processors);
-        let parts = device.take(blocks * numbers)?;
-        let launch = Launch { blocks: [blocks, 1], threads: 512, shared: self.weights_bytes() };
-        let arguments =
-            [self.rows.into(), x.into(), state.into(), reset.into(), gates.into(), parts.all().into()];
-        device.run(&WEIGHTS, "fused_weights", &defined, launch, &arguments)?;
-        let place = |sum: Option<Sum<'_>>| -> [Argument; 2] {
-            [sum.map(|sum| sum.values).into(), sum.is_some_and(|sum| sum.adds).into()]
-        };
-        let [to_input, input_adds] = place(of_input);
-        let [to_state, state_adds] = place(of_state);
-        let arguments =
-            [(blocks as i32).into(), parts.all().into(), to_input, input_adds, to_state, state_adds];
-        device.run(&WEIGHTS, "fused_weights_sum", &defined, Launch::each(numbers), &arguments)?;
-        Ok(true)
     }
 }

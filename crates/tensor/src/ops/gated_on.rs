@@ -47,7 +47,7 @@ impl Gated {
         let (device, inputs, at) = (back.device, back.inputs, self.input.count());
         let (rows, width) = (inputs[0].shape.rows, back.output.shape.columns);
         let stride = 3 * width;
-        let [cell, reset] = back.saved.split(stride * rows);
+        let [cell, _] = back.saved.split(stride * rows);
         let [gates, through] = back.scratch.split(stride * rows);
         let place = Place { values: gates, stride };
         let state = self.has_state.then(|| inputs[at].values);
@@ -69,9 +69,7 @@ impl Gated {
             ];
             let biases: Vec<_> = back.gradients[2].map(|bias| (0, bias)).into_iter().collect();
             fused.backward(device, &arguments, back.gradients[0], &biases)?;
-            let weights = [back.gradients[1], if self.has_state { back.gradients[at + 1] } else { None }];
-            let from = [Some(inputs[0].values), state, Some(reset), Some(gates)];
-            return if fused.weights(device, from, weights)? { Ok(()) } else { self.weights_on(back, true) };
+            return self.weights_on(back, true);
         }
         let arguments = [
             cell.into(),

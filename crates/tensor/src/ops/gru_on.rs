@@ -67,9 +67,7 @@ impl Gru {
             }
             biases.extend(back.gradients[at].map(|bias| (0, bias)));
             fused.backward(device, &arguments, back.gradients[0], &biases)?;
-            let weights = [back.gradients[1], if self.has_state { back.gradients[at + 2] } else { None }];
-            let from = [Some(inputs[0].values), state, None, Some(gates.values)];
-            return if fused.weights(device, from, weights)? { Ok(()) } else { self.weights_on(back, true) };
+            return self.weights_on(back, true);
         }
         let arguments = [
             back.saved.into(),

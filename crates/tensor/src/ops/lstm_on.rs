@@ -65,9 +65,7 @@ impl Lstm {
             ];
             let biases: Vec<_> = back.gradients[2].map(|bias| (0, bias)).into_iter().collect();
             fused.backward(device, &arguments, back.gradients[0], &biases)?;
-            let weights = [back.gradients[1], if self.has_state { back.gradients[4] } else { None }];
-            let from = [Some(inputs[0].values), state, None, Some(gates)];
-            return if fused.weights(device, from, weights)? { Ok(()) } else { self.weights_on(back, true) };
+            return self.weights_on(back, true);
         }
         let arguments = [
             cell.into(),

@@ -65,7 +65,6 @@ pub(crate) static KERNELS: &[&Source] = &[
     &dense::DENSE,
     &edges::EDGES,
     &fused::FUSED,
-    &fused::WEIGHTS,
     &graph_attention_on::GRAPH_ATTENTION,
     &head_dots::HEAD_DOTS,
     &loss::LOSS,

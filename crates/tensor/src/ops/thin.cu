@@ -1,4 +1,4 @@
-// Dense layers with few outputs, as the last one of most tasks is: COLUMNS of them. What counts is that the rows are read once.
+// Dense layers with few outputs, as the last one of most tasks is: COLUMNS of them from INNER inputs. What counts is that the rows are read once.
 
 // Sixteen lanes have a row.
 extern "C" __global__ void __launch_bounds__(256)
@@ -19,11 +19,11 @@ extern "C" __global__ void __launch_bounds__(256)
     }
 }
 
-extern "C" __global__ void thin_rows(wide count, int inner, const float* upstream, const float* __restrict__ weight, float* gradient, int adds) {
+extern "C" __global__ void thin_rows(wide count, const float* upstream, const float* __restrict__ weight, float* gradient, int adds) {
     const wide i = thread_number();
     if (i >= count) return;
-    const wide row = i / inner;
-    const int column_of_x = (int)(i % inner);
+    const wide row = i / INNER;
+    const int column_of_x = (int)(i % INNER);
     float sum = 0.f;
 #pragma unroll
     for (int column = 0; column < COLUMNS; ++column)

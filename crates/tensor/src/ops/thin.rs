@@ -6,8 +6,11 @@ use crate::error::Result;
 use crate::op::Shape;
 
 /// The kernels.
-pub(crate) static THIN: Source =
-    Source { name: "thin", text: include_str!("thin.cu"), samples: &[&[("COLUMNS", 1)], &[("COLUMNS", 4)]] };
+pub(crate) static THIN: Source = Source {
+    name: "thin",
+    text: include_str!("thin.cu"),
+    samples: &[&[("COLUMNS", 1), ("INNER", 64)], &[("COLUMNS", 4), ("INNER", 7)]],
+};
 
 /// Outputs at most.
 const MOST: usize = 4;
@@ -33,7 +36,13 @@ pub(super) fn forward(call: &Call<'_>, has_bias: bool) -> Result<()> {
         bias.into(),
         call.output.into(),
     ];
-    call.device.run(&THIN, "thin", &[("COLUMNS", w.shape.columns)], Launch::each(16 * rows), &arguments)
+    call.device.run(
+        &THIN,
+        "thin",
+        &[("COLUMNS", w.shape.columns), ("INNER", inner)],
+        Launch::each(16 * rows),
+        &arguments,
+    )
 }
 
 /// Its way back.
@@ -41,17 +50,11 @@ pub(super) fn backward(back: &Back<'_>, has_bias: bool) -> Result<()> {
     let (device, at) = (back.device, 1 + usize::from(has_bias));
     let (w, x) = (back.inputs[0], back.inputs[at]);
     let (Shape { rows, columns: inner }, columns) = (x.shape, w.shape.columns);
-    let defined = [("COLUMNS", columns)];
+    let defined = [("COLUMNS", columns), ("INNER", inner)];
     if let Some(sum) = back.gradients[at] {
         let count = rows * inner;
-        let arguments = [
-            count.into(),
-            (inner as i32).into(),
-            back.upstream.into(),
-            w.values.into(),
-            sum.values.into(),
-            sum.adds.into(),
-        ];
+        let arguments =
+            [count.into(), back.upstream.into(), w.values.into(), sum.values.into(), sum.adds.into()];
         device.run(&THIN, "thin_rows", &defined, Launch::each(count), &arguments)?;
     }
     let (weight, bias) = (back.gradients[0], if has_bias { back.gradients[1] } else { None });
