@@ -6,11 +6,13 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use kymo_graph::Progress;
 use kymo_model::zoo;
+use kymo_run::device::predicted_bytes;
 use kymo_run::evaluate::Evaluation;
 use kymo_run::session::Session;
 use kymo_run::teamwork::Teamwork;
 use kymo_run::train::{Ending, Summary};
 use kymo_run::{Error, Part, Result, Settings, task};
+use kymo_tensor::cuda::product_error;
 
 use super::beside;
 use super::choices::Choices;
@@ -122,6 +124,17 @@ fn opening(session: &mut Session) -> Result<String> {
         exact(learner.parameters() as u64),
         if position.epoch + position.window > 0 { "going on in" } else { "everything goes to" },
     );
+    if let Some(device) = learner.device().cloned() {
+        let predicted = predicted_bytes(&learner.shared, device.budget())?;
+        text.push_str(&format!(
+            "on {} in {}: products are off by {:.0e} of their norm; about {} of its memory will be needed, {} are free\n",
+            device.facts().name,
+            learner.settings().run.precision,
+            product_error(&device).map_err(Error::from)?,
+            bytes(predicted as u64),
+            bytes(device.budget() as u64)
+        ));
+    }
     if let Some(plan) = &session.plan {
         text.push_str(&format!("{plan}\n"));
     }
@@ -144,10 +157,11 @@ fn closing(summary: &Summary, settings: &Settings, path: &Path) -> Result<String
         .map(|(work, seconds)| format!("{work} {}", percent(seconds / total.max(1e-9))))
         .collect();
     text.push_str(&format!(
-        "\n{total:.1} s: {}\naround the kernels: {}; most memory {}\n",
+        "\n{total:.1} s: {}\naround the kernels: {}; most memory {}{}\n",
         parts.join(", "),
         percent(summary.overhead),
-        bytes(summary.memory as u64)
+        bytes(summary.memory as u64),
+        summary.device_memory.map_or(String::new(), |most| format!(", of the GPU {}", bytes(most as u64)))
     ));
     if let Some(workers) = &summary.workers {
         text.push_str(&format!("\n{}\n{workers}\n", sharing(workers)));

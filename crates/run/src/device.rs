@@ -1,10 +1,15 @@
 //! Where the work of a run is done: on the host, or on a GPU.
 
+use std::sync::Arc;
+
 use kymo_tensor::cuda::{Device, Options, Precision};
+use kymo_tensor::dry::Ledger;
 
 use crate::error::{Error, Result};
 use crate::frames::size;
+use crate::learner::Learner;
 use crate::settings::Settings;
+use crate::shared::Shared;
 
 /// The number of the GPU that the settings name, if they name one.
 fn number(settings: &Settings) -> Result<Option<usize>> {
@@ -50,4 +55,19 @@ pub fn open(settings: &Settings) -> Result<Option<Device>> {
     };
     let options = Options { number, precision: precision(settings)?, budget };
     Ok(Some(Device::open(options)?))
+}
+
+/// The most bytes that training would take of a GPU which has so many: one window is gone through without computing anything.
+///
+/// Snapshots that are not in that window are taken to be like those that are, and so are their windows.
+pub fn predicted_bytes(shared: &Arc<Shared>, device_bytes: usize) -> Result<usize> {
+    let ledger = Ledger::new();
+    let mut learner = Learner::rehearsing(shared.clone(), ledger.clone(), device_bytes)?;
+    let Some(window) = shared.windows().last().cloned() else { return Ok(0) };
+    learner.step(window.clone(), 0)?;
+    let (most, stays) = (ledger.most(), ledger.now());
+    // All steps are loaded once, those for the test included, and stay as far as there is room for them.
+    let others = learner.frames().fitting(window.len()).saturating_sub(window.len());
+    let parameters = 4 * learner.parameters() * (2 + learner.optimiser.copies());
+    Ok(most + stays / window.len().max(1) * others + parameters)
 }

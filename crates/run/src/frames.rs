@@ -45,6 +45,8 @@ pub struct Frames {
     store: Arc<Store>,
     inputs: Arc<Inputs>,
     budget: Arc<Budget>,
+    /// The budget at the beginning.
+    all: usize,
     cells: Option<Arc<Cells>>,
     held: Mutex<Held>,
 }
@@ -80,8 +82,8 @@ impl Frames {
         // Where not all fit, those of the window come out of the same memory.
         let reserve = if each.saturating_mul(steps) > memory { each * (window + 1) } else { 0 };
         let held = Held { kept: BTreeMap::new(), recent: VecDeque::new(), window };
-        let budget = Budget::new(memory.saturating_sub(reserve));
-        Frames { store, inputs, budget, cells, held: Mutex::new(held) }
+        let all = memory.saturating_sub(reserve);
+        Frames { store, inputs, budget: Budget::new(all), all, cells, held: Mutex::new(held) }
     }
 
     /// The store.
@@ -97,6 +99,12 @@ impl Frames {
     /// Bytes of the budget that nothing has taken.
     pub fn left(&self) -> usize {
         self.budget.left()
+    }
+
+    /// How many snapshots of the store the budget has room for, if all are like the `loaded` ones so far; the recent ones count, too.
+    pub fn fitting(&self, loaded: usize) -> usize {
+        let each = (self.all - self.left()).div_ceil(loaded.max(1)).max(1);
+        (self.all / each).max(loaded).min(self.store.steps())
     }
 
     /// Bytes of the snapshots in memory, and of what is kept of their products.

@@ -8,6 +8,7 @@ use kymo_graph::{Step, Store};
 use kymo_model::{Around, Exchanged, Extent, Frame, Params};
 use kymo_plan::Shares;
 use kymo_plan::schedule::Schedule;
+use kymo_tensor::dry::Ledger;
 use kymo_tensor::optim::{self, Adam, AdamSettings, Away, Decay, Optimiser, Sgd, SgdSettings, clip_norm};
 use kymo_tensor::{Arena, Device, Numbers, Tape};
 use kymo_trace::Kind;
@@ -81,11 +82,28 @@ impl Learner {
 
     /// A worker among others, before its first step.
     pub fn join(shared: Arc<Shared>, team: Arc<Team>, sharing: &Sharing) -> Result<Learner> {
+        let device = device::open(&shared.settings)?;
+        let bytes = device.as_ref().map_or(usize::MAX, |device| device.budget() / 2);
+        Learner::with(shared, team, sharing, device.map_or_else(Arena::new, Arena::on), bytes)
+    }
+
+    /// A worker that computes nothing, and counts what a GPU would have to hold, of which there are so many bytes.
+    pub(crate) fn rehearsing(shared: Arc<Shared>, ledger: Arc<Ledger>, bytes: usize) -> Result<Learner> {
+        Learner::with(shared, Team::alone(), &Sharing::Groups, Arena::dry(ledger), bytes / 2)
+    }
+
+    /// A worker whose snapshots take at most so many bytes.
+    fn with(
+        shared: Arc<Shared>,
+        team: Arc<Team>,
+        sharing: &Sharing,
+        arena: Arena,
+        most: usize,
+    ) -> Result<Learner> {
         let settings = &shared.settings;
-        let device = device::open(settings)?;
         let bytes = memory(&settings.run.memory)? / team.size();
-        // What is held of snapshots is held on the GPU, too, beside what a step computes there.
-        let bytes = device.as_ref().map_or(bytes, |device| bytes.min(device.budget() / 2));
+        // What is held of snapshots is held on a GPU, too, beside what a step computes there.
+        let bytes = bytes.min(most);
         let cells = sharing.cells(&team).map(Arc::new);
         let frames = Arc::new(Frames::new(
             shared.store.clone(),
@@ -108,7 +126,7 @@ impl Learner {
             carried: None,
             clock: Clock::default(),
             gradient: Gradient::default(),
-            arena: device.map_or_else(Arena::new, Arena::on),
+            arena,
             away: None,
             trained: Traffic::default(),
             scheduled: None,

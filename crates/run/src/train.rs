@@ -93,6 +93,8 @@ pub struct Summary {
     pub overhead: f64,
     /// The most bytes that the process held.
     pub memory: usize,
+    /// The most bytes that were taken of a GPU, where there is one.
+    pub device_memory: Option<usize>,
     /// What each worker did, where there are several.
     pub workers: Option<Teamwork>,
 }
@@ -297,6 +299,7 @@ fn finish(
         seconds: Work::ALL.map(|work| (work.name(), clock.spent(work).as_secs_f64())).to_vec(),
         overhead: clock.overhead(),
         memory: process_memory().map_or(0, |(_, most)| most),
+        device_memory: learner.device().map(|device| device.bytes().1),
         workers: None,
     };
     Ok(Ending::Finished(Box::new(summary)))

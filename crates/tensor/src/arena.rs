@@ -4,12 +4,13 @@
 
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use bytemuck::{Pod, Zeroable};
 
 use crate::cuda::Device;
+use crate::dry::Ledger;
 
 /// Sixteen numbers: a line of the cache, and the widest register.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
@@ -75,6 +76,8 @@ pub struct Arena {
     lends_longer: bool,
     /// Where tapes with this arena do their work, if not on the host.
     device: Option<Device>,
+    /// Where tapes with this arena count what they would take, if they compute nothing.
+    ledger: Option<Arc<Ledger>>,
 }
 
 impl Arena {
@@ -91,6 +94,21 @@ impl Arena {
     /// Where tapes with this arena do their work, if not on the host.
     pub fn device(&self) -> Option<&Device> {
         self.device.as_ref()
+    }
+
+    /// An arena whose tapes compute nothing, and count what a GPU would have to hold.
+    pub fn dry(ledger: Arc<Ledger>) -> Self {
+        Arena { ledger: Some(ledger), ..Self::default() }
+    }
+
+    /// Whether tapes with this arena have their numbers anywhere but in the memory of the host.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        self.device.is_some() || self.ledger.is_some()
+    }
+
+    /// Where what a GPU would have to hold is counted, if nothing is computed.
+    pub fn ledger(&self) -> Option<&Arc<Ledger>> {
+        self.ledger.as_ref()
     }
 
     /// A buffer of this length that holds anything.

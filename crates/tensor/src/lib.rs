@@ -7,6 +7,7 @@
 pub mod arena;
 pub mod check;
 pub mod cuda;
+pub mod dry;
 pub mod error;
 mod lines;
 pub mod op;

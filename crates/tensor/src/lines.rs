@@ -10,7 +10,8 @@ use std::sync::OnceLock;
 use rayon::prelude::*;
 
 use crate::cuda::Device;
-use crate::cuda::lines::LinesOn;
+use crate::cuda::lines::{LinesOn, SEGMENT};
+use crate::dry::Ledger;
 use crate::error::Result;
 
 /// Work of one piece: entries and lines together, since a line without entries has to be written, too.
@@ -78,6 +79,13 @@ impl Lines {
         }
         let lines = LinesOn::new(device, self)?;
         Ok(self.resident.get_or_init(|| lines))
+    }
+
+    /// Tells of what a GPU has to hold of them.
+    pub fn hold(&self, ledger: &Ledger) {
+        let columns = if self.origins.is_some() { 2 } else { 1 };
+        ledger.hold(&self.others, columns * self.others.len());
+        ledger.hold(&self.starts, 4 * self.count() + 6 * self.others.len() / SEGMENT);
     }
 
     /// How many lines there are.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::Range;
 
 use crate::cuda;
+use crate::dry::Ledger;
 use crate::error::{Error, Result};
 
 /// Rows and columns of a matrix.
@@ -122,6 +123,9 @@ pub trait Op: Send + Sync {
 
     /// Adds to the gradients of the inputs.
     fn backward(&self, back: Back<'_, '_>) -> Result<()>;
+
+    /// Tells of everything besides its inputs that a GPU has to hold for it from tape to tape: forth, or also on the way `back`.
+    fn holds(&self, _ledger: &Ledger, _back: bool) {}
 
     /// [`Op::forward`] on a GPU.
     fn cuda(&self, _call: cuda::Call<'_>) -> Result<()> {

@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::arena::{Arena, Buffer};
 use crate::cuda::{Held, Memory, Slice};
+use crate::dry::Lot;
 use crate::error::{Error, Result};
 use crate::op::{Back, Op, Shape, View};
 
@@ -23,6 +24,8 @@ pub enum Numbers {
     Host(Buffer),
     /// In the memory of a GPU.
     Device(Memory),
+    /// Nowhere: nothing is computed.
+    Dry(Lot),
 }
 
 impl Default for Numbers {
@@ -36,7 +39,7 @@ impl Numbers {
     pub fn host(&self) -> &[f32] {
         match self {
             Numbers::Host(values) => values,
-            Numbers::Device(_) => &[],
+            Numbers::Device(_) | Numbers::Dry(_) => &[],
         }
     }
 
@@ -44,7 +47,7 @@ impl Numbers {
     pub(crate) fn into_host(self) -> Option<Buffer> {
         match self {
             Numbers::Host(values) => Some(values),
-            Numbers::Device(_) => None,
+            Numbers::Device(_) | Numbers::Dry(_) => None,
         }
     }
 
@@ -53,6 +56,7 @@ impl Numbers {
         match self {
             Numbers::Host(values) => values.len(),
             Numbers::Device(memory) => memory.len(),
+            Numbers::Dry(lot) => lot.len(),
         }
     }
 
@@ -98,6 +102,8 @@ pub(crate) struct Node<'a> {
     pub(crate) value: Value<'a>,
     /// What was brought to the GPU of a value of the host.
     pub(crate) brought: OnceLock<Memory>,
+    /// What would be brought there, where nothing is computed.
+    pub(crate) lot: OnceLock<Lot>,
     pub(crate) saved: Numbers,
     pub(crate) wants_gradient: bool,
 }
@@ -110,6 +116,7 @@ impl<'a> Node<'a> {
             shape,
             value,
             brought: OnceLock::new(),
+            lot: OnceLock::new(),
             saved: Numbers::default(),
             wants_gradient,
         }
@@ -152,6 +159,10 @@ impl<'a> Tape<'a> {
 
     /// A matrix that does not change from tape to tape: a tape on a GPU finds it there.
     pub fn held(&mut self, shape: Shape, values: &'a Held) -> Result<Var> {
+        if let Some(ledger) = self.arena.ledger() {
+            ledger.hold(values, values.len());
+            return Ok(self.push(Node::input(shape, Value::Resident(Slice::nowhere(shape.len())), false)));
+        }
         match self.arena.device() {
             None => self.constant(shape, values),
             Some(device) => self.resident(shape, values.on(device)?, false),
@@ -176,11 +187,15 @@ impl<'a> Tape<'a> {
         match values {
             Numbers::Host(values) => self.constant(shape, values),
             Numbers::Device(memory) => self.resident(shape, memory.all(), false),
+            Numbers::Dry(lot) => self.resident(shape, Slice::nowhere(lot.len()), false),
         }
     }
 
     /// A copy of a matrix that outlives the tape, where the tape works.
     pub fn copy_of(&self, var: Var) -> Result<Numbers> {
+        if let Some(ledger) = self.arena.ledger() {
+            return Ok(Numbers::Dry(Lot::new(ledger, self.shape(var).len())));
+        }
         let Some(device) = self.arena.device() else {
             return Ok(Numbers::Host(Buffer::from(self.value(var))));
         };
@@ -209,7 +224,7 @@ impl<'a> Tape<'a> {
 
     /// A constant matrix of one number.
     pub fn filled(&mut self, shape: Shape, value: f32) -> Var {
-        if self.arena.device().is_some() {
+        if self.arena.is_elsewhere() {
             return self.push(Node::input(shape, Value::Filled(value), false));
         }
         let mut values = self.arena.take(shape.len());
@@ -228,6 +243,9 @@ impl<'a> Tape<'a> {
         let shape = op.shape(&shapes)?;
         if let Some(device) = self.arena.device() {
             return self.apply_on(device, Box::new(op), inputs, &shapes, shape);
+        }
+        if let Some(ledger) = self.arena.ledger() {
+            return Ok(self.apply_dry(ledger, Box::new(op), inputs, &shapes, shape));
         }
         let mut values = self.arena.take(shape.len());
         let mut saved = self.arena.take(op.saved(&shapes));
@@ -250,6 +268,7 @@ impl<'a> Tape<'a> {
             shape,
             value: Value::Made(values),
             brought: OnceLock::new(),
+            lot: OnceLock::new(),
             saved,
             wants_gradient: inputs.iter().any(|input| self.nodes[input.0].wants_gradient),
         })
@@ -267,6 +286,9 @@ impl<'a> Tape<'a> {
 
     /// The numbers of a matrix, brought back from the GPU where they are there.
     pub fn read(&self, var: Var) -> Result<Cow<'_, [f32]>> {
+        if self.arena.ledger().is_some() {
+            return Ok(Cow::Owned(vec![0.0; self.shape(var).len()]));
+        }
         match self.arena.device() {
             None => Ok(Cow::Borrowed(self.value(var))),
             Some(device) => Ok(Cow::Owned(device.read(self.slice(device, var)?)?)),
@@ -298,6 +320,9 @@ impl<'a> Tape<'a> {
     pub fn backward_with(&self, from: Var, seed: &[f32]) -> Result<Gradients<'a>> {
         if let Some(device) = self.arena.device() {
             return self.backward_on(device, from, seed);
+        }
+        if let Some(ledger) = self.arena.ledger() {
+            return self.backward_dry(ledger, from);
         }
         self.backward_onto(from, seed, [])
     }

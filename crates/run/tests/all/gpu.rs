@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use kymo_graph::Store;
 use kymo_model::zoo;
+use kymo_run::device::predicted_bytes;
 use kymo_run::settings::{Features, LossAt};
+use kymo_run::shared::Shared;
 use kymo_run::turns::turns;
 use kymo_run::{Learner, Part, Settings, task};
 use kymo_tensor::cuda;
@@ -82,6 +84,56 @@ fn check(settings: &Settings, store: &Arc<Store>) {
         practise(settings, store, ["cuda", "cuda"]) == practise(settings, store, ["cuda", "cuda"]),
         "{what}: other bits"
     );
+}
+
+/// What a GPU would have to hold is counted without one: more vertices, more bytes; a model of twice the width, about twice as many.
+#[test]
+fn memory_is_predicted_without_a_gpu() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Sketch::random(5, 400, 12).write(&folder.path().join("store"));
+    let predicted = |model: &str, hidden: usize, task: &str| {
+        let mut settings = settings(store.path(), task, model);
+        settings.model.hidden = hidden;
+        predicted_bytes(&Shared::open(settings, store.clone()).unwrap(), 1 << 30).unwrap()
+    };
+    for recipe in zoo::ALL {
+        for task in task::ALL {
+            let (narrow, wide) =
+                (predicted(recipe.name, 64, task.name()), predicted(recipe.name, 256, task.name()));
+            let ratio = wide as f64 / narrow as f64;
+            assert!((2.0..8.0).contains(&ratio), "{}, {}: {narrow} and {wide}", recipe.name, task.name());
+        }
+    }
+}
+
+/// What is predicted is what is taken, but for rooms that kernels take for a moment.
+#[test]
+fn predictions_of_memory_come_true() {
+    if !is_there() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let store = Sketch::random(5, 3000, 12).write(&folder.path().join("store"));
+    for recipe in zoo::ALL {
+        let mut settings = settings(store.path(), "node-regression", recipe.name);
+        settings.model.hidden = 64;
+        settings.run.device = "cuda".into();
+        let mut learner = Learner::open(settings, store.clone()).unwrap();
+        for epoch in 0..2 {
+            for iteration in turns(&learner.shared, epoch, None) {
+                learner.iterate(&iteration, false).unwrap();
+            }
+            learner.bring_home().unwrap();
+            let samples = 0..learner.split().samples(Part::Test).end;
+            learner.outputs(samples, |_, _, _| Ok(())).unwrap();
+        }
+        let device = learner.device().unwrap();
+        let (taken, predicted) =
+            (device.bytes().1, predicted_bytes(&learner.shared, device.budget()).unwrap());
+        let ratio = taken as f64 / predicted as f64;
+        eprintln!("{}: {taken} bytes taken, {predicted} predicted, {ratio:.3}", recipe.name);
+        assert!((0.8..1.25).contains(&ratio), "{}: {taken} bytes taken, {predicted} predicted", recipe.name);
+    }
 }
 
 #[test]

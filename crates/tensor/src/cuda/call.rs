@@ -21,6 +21,11 @@ impl<'a> Slice<'a> {
         Slice { at, length, memory: PhantomData }
     }
 
+    /// Numbers that there would be, where nothing is computed.
+    pub(crate) fn nowhere(length: usize) -> Self {
+        Slice::new(0, length)
+    }
+
     pub(crate) fn at(self) -> u64 {
         self.at
     }

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::lines::Lines;
 
 /// Entries of a segment at most.
-const SEGMENT: usize = 128;
+pub(crate) const SEGMENT: usize = 128;
 
 /// Lines in the memory of a GPU.
 #[derive(Debug)]

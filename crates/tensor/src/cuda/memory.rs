@@ -31,7 +31,7 @@ impl Pool {
 }
 
 /// How many bytes are taken for so many: eight sizes from one power of two to the next, and pages of two megabytes for what is large.
-fn room(bytes: usize) -> usize {
+pub(crate) fn room(bytes: usize) -> usize {
     const PAGE: usize = 2 << 20;
     let class = (bytes.next_power_of_two() / 16).max(512);
     if bytes < PAGE { bytes.next_multiple_of(class) } else { bytes.next_multiple_of(class.min(PAGE)) }

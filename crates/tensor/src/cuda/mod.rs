@@ -25,6 +25,7 @@ pub use device::{Device, Facts, Options, Precision};
 pub use kernels::Source;
 pub use measure::{Measured, measure, product_error};
 pub use memory::Memory;
+pub(crate) use memory::room;
 pub use resident::Held;
 
 /// What of CUDA is found on this machine: each library, and whether it is there.

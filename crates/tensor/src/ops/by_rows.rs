@@ -205,7 +205,7 @@ impl<'a> Tape<'a> {
         if inputs.is_empty() {
             return Err(Error::shape("by rows", "no inputs were given"));
         }
-        if self.arena().device().is_some() {
+        if self.arena().is_elsewhere() {
             // A GPU has no cache that a block would have to stay in: all rows are one block, and the way back is the tape's own.
             return body(self, 0..rows, by_row, shared);
         }

@@ -127,9 +127,7 @@ impl Fused {
     }
 
     fn launch(&self, device: &Device, shared: usize, warps: usize) -> Launch {
-        let room = device.facts().shared_bytes + RESERVED;
-        let together = if warps == WARPS[0] { 1 } else { (room / (shared + RESERVED)).clamp(1, 3) };
-        let together = together * device.facts().processors;
+        let together = WARPS[0] / warps * device.facts().processors;
         let blocks = self.rows.div_ceil(self.tile(warps)).min(together);
         Launch { blocks: [blocks, 1], threads: 32 * warps, shared }
     }

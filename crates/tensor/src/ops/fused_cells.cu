@@ -254,7 +254,7 @@ __device__ __forceinline__ void keep_gate(float2 value, bool there, float* gates
     sum = plus(sum, value);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, WARPS == 16 ? 1 : 3)
+extern "C" __global__ void __launch_bounds__(THREADS, 16 / WARPS)
     fused_backward(int rows, const float* __restrict__ cell, const float* __restrict__ aside, const float* __restrict__ state,
                    const float* __restrict__ upstream, const float* __restrict__ x_weight, const float* __restrict__ h_weight, float* gates,
                    float* before, int adds, float* dx, int dx_adds, float* parts) {

@@ -14,6 +14,7 @@ use super::graph_attention_loops::{Scores, attend, scale, scale_parts};
 use super::spmm::expect_heads;
 use crate::arena::Arena;
 use crate::cuda;
+use crate::dry::Ledger;
 use crate::error::{Error, Result, expect_inputs, expect_shape};
 use crate::lines::{Lines, Piece, run};
 use crate::op::{Back, Op, Shape, View};
@@ -183,6 +184,10 @@ impl Op for GraphAttention<'_> {
         });
         unasked.into_iter().for_each(|buffer| self.arena.give(buffer));
         Ok(())
+    }
+
+    fn holds(&self, ledger: &Ledger, back: bool) {
+        if back { self.pattern.by_column() } else { self.pattern.by_row() }.hold(ledger);
     }
 
     fn cuda(&self, call: cuda::Call<'_>) -> Result<()> {

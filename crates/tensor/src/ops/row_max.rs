@@ -8,6 +8,7 @@ use super::aggregate::{AHEAD, add_segments};
 use super::edges::{add_parts, by_segments};
 use crate::arena::Arena;
 use crate::cuda::{self, Source};
+use crate::dry::Ledger;
 use crate::error::{Result, expect_inputs, expect_shape};
 use crate::lines::{Lines, Piece, run};
 use crate::op::{Back, Op, Shape, View};
@@ -157,6 +158,10 @@ impl Op for RowMax<'_> {
         add_segments(cuts, &scratch, true);
         self.arena.give(scratch);
         Ok(())
+    }
+
+    fn holds(&self, ledger: &Ledger, back: bool) {
+        if back { self.pattern.by_column() } else { self.pattern.by_row() }.hold(ledger);
     }
 
     fn cuda(&self, call: cuda::Call<'_>) -> Result<()> {

@@ -9,6 +9,7 @@ use super::sddmm::Dots;
 use super::sums::{Factors, Rows, dots, sums};
 use crate::arena::Arena;
 use crate::cuda::{self, Held};
+use crate::dry::Ledger;
 use crate::error::{Error, Result, expect_inputs, expect_shape};
 use crate::lines::Lines;
 use crate::op::{Back, Op, Shape, View};
@@ -115,6 +116,14 @@ impl Op for Spmm<'_> {
             dots.add(values);
         }
         Ok(())
+    }
+
+    fn holds(&self, ledger: &Ledger, back: bool) {
+        if back { self.pattern.by_column() } else { self.pattern.by_row() }.hold(ledger);
+        if let Values::Fixed(values) = &self.values {
+            // On the way back in another order: both copies stand for the one that the host has.
+            ledger.hold(&values[usize::from(back && !values.is_empty())..], values.len());
+        }
     }
 
     fn cuda(&self, call: cuda::Call<'_>) -> Result<()> {

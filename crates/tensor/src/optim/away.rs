@@ -70,7 +70,7 @@ impl Away {
     pub fn add(&self, gradients: &[Numbers], adds: bool) -> Result<()> {
         let address = |gradient: &Numbers| match gradient {
             Numbers::Device(memory) => memory.all().at(),
-            Numbers::Host(_) => 0,
+            Numbers::Host(_) | Numbers::Dry(_) => 0,
         };
         let addresses: Vec<u64> = gradients.iter().map(address).collect();
         let addresses = self.device.upload(&addresses)?;
