@@ -45,8 +45,8 @@ def shapes(model, layers, features, hidden):
     return found if model == "evolvegcn-o" else found | lstm
 
 
-def write(path, model, layers, vertices=50_000, count=500_000, steps=4, features=32, hidden=64, last=False):
-    """With `last`, only the last snapshot has targets, as windows are trained on by default."""
+def snapshots(vertices, count, steps, features, last):
+    """Edges, features and targets; with `last`, only the last snapshot has targets, as windows are trained on by default."""
     random = numpy.random.default_rng(7)
     arrays = {"features": random.standard_normal((vertices, features)).astype(numpy.float32)}
     keys = edges(vertices, count, random)
@@ -62,9 +62,15 @@ def write(path, model, layers, vertices=50_000, count=500_000, steps=4, features
         arrays[f"sources.{step}"] = sources.astype(numpy.int64)
         sums = numpy.bincount(targets, weights=arrays["features"][sources, 0], minlength=vertices)
         noise = 0.1 * random.standard_normal(vertices)
-        if last and step + 1 < steps:
-            continue
-        arrays[f"targets.{step}"] = (numpy.tanh(sums / numpy.maximum(degrees, 1)) + noise).astype(numpy.float32)
+        if not last or step + 1 == steps:
+            arrays[f"targets.{step}"] = (numpy.tanh(sums / numpy.maximum(degrees, 1)) + noise).astype(numpy.float32)
+    return arrays, random
+
+
+def write(path, model, layers, vertices=50_000, count=500_000, steps=4, features=32, hidden=64, last=False, made=None):
+    """Writes the workload of a model; `made` are snapshots that were made before, for several models."""
+    arrays, random = made or snapshots(vertices, count, steps, features, last)
+    arrays, random = dict(arrays), random if made is None else numpy.random.default_rng(8)
     for name, shape in shapes(model, layers, features, hidden).items():
         limit = math.sqrt(6 / (shape[0] + shape[1])) if shape[0] > 1 else 0.1
         arrays[name] = random.uniform(-limit, limit, shape).astype(numpy.float32)

@@ -78,7 +78,7 @@ def compare(interpreter, model, layers, rounds):
         file = f"{folder}/workload.safetensors"
         write = f"import sys; sys.path.insert(0, {str(HERE)!r}); import data; data.write({file!r}, {model!r}, {layers})"
         subprocess.run([interpreter, "-c", write], check=True)
-        kymo = [str(ROOT / "target" / "release" / "examples" / "peer"), file, model, str(layers)]
+        kymo = [str(pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release" / "examples" / "peer"), file, model, str(layers)]
         contenders = [Contender("kymo", kymo)]
         for variant in VARIANTS[model][layers]:
             command = [interpreter, str(HERE / "contender.py"), file, model, str(layers), variant]

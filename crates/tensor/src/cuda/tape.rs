@@ -12,7 +12,7 @@ use crate::op::{Op, Shape};
 use crate::tape::{Gradients, Numbers, Tape, Value, Var};
 
 /// The kernel that fills memory with one number.
-pub(crate) static FILL: Source = Source { name: "fill", text: include_str!("fill.cu"), samples: &[&[]] };
+pub(crate) const FILL: Source = Source { name: "fill", text: include_str!("fill.cu"), samples: &[&[]] };
 
 impl Device {
     /// Fills with one number.

@@ -12,7 +12,7 @@ use crate::op::{Back, Op, Shape, View};
 use crate::tape::{Tape, Var};
 
 /// The kernels.
-pub(crate) static ATTENTION: Source =
+pub(crate) const ATTENTION: Source =
     Source { name: "attention", text: include_str!("attention.cu"), samples: &[&[]] };
 
 struct Attention {

@@ -13,7 +13,7 @@ use crate::simd::{exp, fma, simd};
 use crate::tape::{Tape, Value, Var};
 
 /// The kernels.
-pub(crate) static ENTROPY: Source =
+pub(crate) const ENTROPY: Source =
     Source { name: "cross_entropy", text: include_str!("cross_entropy.cu"), samples: &[&[]] };
 
 /// The name of the operation.

@@ -6,7 +6,7 @@ use crate::cuda::{Device, Launch, Slice, Source, Sum};
 use crate::error::Result;
 
 /// The kernels.
-pub(crate) static DENSE: Source = Source { name: "dense", text: include_str!("dense.cu"), samples: &[&[]] };
+pub(crate) const DENSE: Source = Source { name: "dense", text: include_str!("dense.cu"), samples: &[&[]] };
 
 /// Shares of rows that are summed side by side: enough for the largest GPUs, and a fixed number, so that results do not depend on it.
 const SHARES: usize = 512;

@@ -6,7 +6,7 @@ use crate::cuda::{Argument, Device, Launch, Slice, Source, Sum};
 use crate::error::Result;
 
 /// The kernels.
-pub(crate) static EDGES: Source = Source { name: "edges", text: include_str!("edges.cu"), samples: &[&[]] };
+pub(crate) const EDGES: Source = Source { name: "edges", text: include_str!("edges.cu"), samples: &[&[]] };
 
 /// Rows of at most so many numbers are summed by lanes that go through the entries instead of the columns.
 const NARROW: usize = 16;

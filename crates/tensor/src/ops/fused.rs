@@ -8,7 +8,7 @@ use crate::cuda::{Argument, Device, Launch, Precision, Slice, Source, Sum};
 use crate::error::Result;
 
 /// The kernels.
-pub(crate) static FUSED: Source = Source {
+pub(crate) const FUSED: Source = Source {
     name: "fused_cells",
     text: include_str!("fused_cells.cu"),
     samples: &[

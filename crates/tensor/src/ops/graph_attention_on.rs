@@ -7,7 +7,7 @@ use crate::cuda::{Argument, Back, Call, Device, Launch, Source, Sum};
 use crate::error::Result;
 
 /// The kernels.
-pub(crate) static GRAPH_ATTENTION: Source = Source {
+pub(crate) const GRAPH_ATTENTION: Source = Source {
     name: "graph_attention",
     text: include_str!("graph_attention.cu"),
     samples: &[

@@ -10,7 +10,7 @@ use crate::op::{Back, Op, Shape, View};
 use crate::tape::{Tape, Var};
 
 /// The kernels.
-pub(crate) static HEAD_DOTS: Source =
+pub(crate) const HEAD_DOTS: Source =
     Source { name: "head_dots", text: include_str!("head_dots.cu"), samples: &[&[]] };
 
 struct HeadDots;

@@ -98,7 +98,7 @@ type Sum = fn(&[f32], &[f32], Option<&[f32]>, usize) -> f64;
 type Slope = fn(&[f32], &[f32], Option<&[f32]>, usize, f32, &mut [f32]);
 
 /// The kernels.
-pub(crate) static LOSS: Source = Source { name: "loss", text: include_str!("loss.cu"), samples: &[&[]] };
+pub(crate) const LOSS: Source = Source { name: "loss", text: include_str!("loss.cu"), samples: &[&[]] };
 
 /// What losses are called in the arguments of kernels.
 const SQUARED: i32 = 0;

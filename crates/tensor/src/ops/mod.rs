@@ -57,7 +57,7 @@ pub use spmm::{multiply_sparse, multiply_sparse_transposed};
 pub(crate) const ROWS: usize = 256;
 
 /// All files of kernels: of the operations that have some, and of what they share.
-pub(crate) static KERNELS: &[&Source] = &[
+pub(crate) const KERNELS: &[&Source] = &[
     &attention::ATTENTION,
     &crate::cuda::tape::FILL,
     &crate::optim::UPDATE,

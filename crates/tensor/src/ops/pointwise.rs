@@ -4,7 +4,7 @@ use crate::cuda::{Argument, Device, Slice, Source, Sum};
 use crate::error::Result;
 
 /// The kernels.
-pub(crate) static POINTWISE: Source =
+pub(crate) const POINTWISE: Source =
     Source { name: "pointwise", text: include_str!("pointwise.cu"), samples: &[&[]] };
 
 /// `output (+)= factor * x`.

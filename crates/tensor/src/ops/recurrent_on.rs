@@ -6,7 +6,7 @@ use crate::cuda::{Argument, Back, Device, Slice, Source, Sum, View};
 use crate::error::Result;
 
 /// The kernels of all cells.
-pub(crate) static CELLS: Source = Source { name: "cells", text: include_str!("cells.cu"), samples: &[&[]] };
+pub(crate) const CELLS: Source = Source { name: "cells", text: include_str!("cells.cu"), samples: &[&[]] };
 
 /// Runs a kernel of a cell with a thread for each unit of each row.
 pub(super) fn each_unit(

@@ -22,8 +22,7 @@ simd! {
 }
 
 /// The kernels.
-pub(crate) static REDUCE: Source =
-    Source { name: "reduce", text: include_str!("reduce.cu"), samples: &[&[]] };
+pub(crate) const REDUCE: Source = Source { name: "reduce", text: include_str!("reduce.cu"), samples: &[&[]] };
 
 /// Shares of so many numbers that blocks of a GPU sum side by side; they do not depend on the GPU.
 pub(super) fn shares(count: usize) -> usize {

@@ -17,7 +17,7 @@ use crate::simd::{prefetch_row, simd};
 use crate::tape::{Tape, Var};
 
 /// The kernels.
-pub(crate) static ROW_MAX: Source =
+pub(crate) const ROW_MAX: Source =
     Source { name: "row_max", text: include_str!("row_max.cu"), samples: &[&[]] };
 
 /// The number of an entry that is none.

@@ -7,7 +7,7 @@ use crate::op::{Back, Op, Shape, View};
 use crate::tape::{Tape, Var};
 
 /// The kernels.
-pub(crate) static SUMMARY: Source =
+pub(crate) const SUMMARY: Source =
     Source { name: "summary", text: include_str!("summary.cu"), samples: &[&[]] };
 
 struct Summary {

@@ -5,7 +5,7 @@ use crate::cuda::{Argument, Device, Launch, Slice, Source, Sum};
 use crate::error::Result;
 
 /// The kernels.
-pub(crate) static SUMS: Source = Source {
+pub(crate) const SUMS: Source = Source {
     name: "sums",
     text: include_str!("sums.cu"),
     samples: &[

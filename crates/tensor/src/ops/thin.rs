@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::op::Shape;
 
 /// The kernels.
-pub(crate) static THIN: Source = Source {
+pub(crate) const THIN: Source = Source {
     name: "thin",
     text: include_str!("thin.cu"),
     samples: &[&[("COLUMNS", 1), ("INNER", 64)], &[("COLUMNS", 4), ("INNER", 7)]],

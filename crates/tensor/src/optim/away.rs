@@ -8,8 +8,7 @@ use crate::error::{Error, Result};
 use crate::tape::Numbers;
 
 /// The kernels of all optimisers.
-pub(crate) static UPDATE: Source =
-    Source { name: "update", text: include_str!("update.cu"), samples: &[&[]] };
+pub(crate) const UPDATE: Source = Source { name: "update", text: include_str!("update.cu"), samples: &[&[]] };
 
 /// Shares of the numbers that are summed side by side for a norm.
 const SHARES: usize = 256;
