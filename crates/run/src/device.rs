@@ -10,6 +10,7 @@ use crate::frames::size;
 use crate::learner::Learner;
 use crate::settings::Settings;
 use crate::shared::Shared;
+use crate::split::Part;
 
 /// The number of the GPU that the settings name, if they name one.
 fn number(settings: &Settings) -> Result<Option<usize>> {
@@ -64,10 +65,14 @@ pub fn predicted_bytes(shared: &Arc<Shared>, device_bytes: usize) -> Result<usiz
     let ledger = Ledger::new();
     let mut learner = Learner::rehearsing(shared.clone(), ledger.clone(), device_bytes)?;
     let Some(window) = shared.windows().last().cloned() else { return Ok(0) };
+    // What is kept of products is copied once: by the time that all snapshots are there, it is long done.
+    learner.step(window.clone(), 0)?;
+    ledger.forget_most();
     learner.step(window.clone(), 0)?;
     let (most, stays) = (ledger.most(), ledger.now());
-    // All steps are loaded once, those for the test included, and stay as far as there is room for them.
-    let others = learner.frames().fitting(window.len()).saturating_sub(window.len());
+    // All steps up to the last sample are loaded once, and stay as far as there is room for them.
+    let steps = learner.split().samples(Part::Test).end;
+    let others = learner.frames().fitting(window.len()).min(steps).saturating_sub(window.len());
     let parameters = 4 * learner.parameters() * (2 + learner.optimiser.copies());
     Ok(most + stays / window.len().max(1) * others + parameters)
 }

@@ -44,6 +44,12 @@ impl Ledger {
         self.count().most
     }
 
+    /// Forgets what was the most.
+    pub fn forget_most(&self) {
+        let mut count = self.count();
+        count.most = count.now;
+    }
+
     /// Bytes that are taken now: between tapes, those that stay.
     pub fn now(&self) -> usize {
         self.count().now
