@@ -1,6 +1,8 @@
 //! Every model on a GPU against the same model on the host: outputs within 1e-5 and gradients within 1e-4 of their largest, and the same
 //! bits when it is done again. Without a GPU the test says that it was skipped.
 
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
+
 use kymo_model::{Budget, Config, Exchanged, Frame, Graph, Kept, Params, loss_by_rows, zoo};
 use kymo_tensor::cuda::{self, Device, Options};
 use kymo_tensor::{Arena, Held, Shape, Tape};

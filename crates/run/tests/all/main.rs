@@ -1,6 +1,6 @@
 //! Whole runs on small data: one binary, so that it is linked once.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 mod fixture;
 mod flat;
