@@ -1,8 +1,8 @@
 //! The door to NVIDIA GPUs: everything that knows CUDA is in this folder, and in the `.cu` files beside the operations.
 //!
-//! [`Driver`](driver::Driver) is what the cargo feature `cuda` opens: two dozen calls, found in libraries when the program runs, so
+//! `Driver` is what the cargo feature `cuda` opens: two dozen calls, found in libraries when the program runs, so
 //! that it is built where there is no CUDA. Without the feature there is no value of that type, and everything above it is
-//! compiled and checked all the same. Above it are memory that is used again ([`memory`]), kernels that are compiled when they are
+//! compiled and checked all the same. Above it are memory that is used again (`memory`), kernels that are compiled when they are
 //! first needed ([`kernels`]), and a [`Device`] that operations speak to.
 //!
 //! All work goes to one stream, in order: memory that is given back may be used again at once.
