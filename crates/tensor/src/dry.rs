@@ -114,6 +114,9 @@ impl<'a> Tape<'a> {
                 node.lot.get_or_init(|| Lot::new(ledger, node.shape.len()));
             }
         }
+        if op.waits() {
+            return self.waiting(op, inputs, shape);
+        }
         let made = [shape.len(), op.saved(shapes)].map(|length| Numbers::Dry(Lot::new(ledger, length)));
         let [values, saved] = made;
         self.applied(op, inputs, shape, (values, saved))

@@ -85,7 +85,7 @@ impl Lines {
     pub fn hold(&self, ledger: &Ledger) {
         let columns = if self.origins.is_some() { 2 } else { 1 };
         ledger.hold(&self.others, columns * self.others.len());
-        ledger.hold(&self.starts, 4 * self.count() + 6 * self.others.len() / SEGMENT);
+        ledger.hold(&self.starts, 4 * self.count() + 8 * self.others.len() / SEGMENT);
     }
 
     /// How many lines there are.

@@ -118,6 +118,11 @@ pub trait Op: Send + Sync {
         false
     }
 
+    /// Whether a GPU leaves it until somebody reads its output, which nobody may: for copies. It puts nothing aside.
+    fn waits(&self) -> bool {
+        false
+    }
+
     /// Computes all of `output` and of `saved`, which hold anything before.
     fn forward(&self, inputs: &[View<'_>], output: &mut [f32], saved: &mut [f32]) -> Result<()>;
 

@@ -82,6 +82,8 @@ pub(crate) enum Value<'a> {
     Shared(Arc<Memory>),
     /// The same number everywhere, on a tape that works on a GPU.
     Filled(f32),
+    /// What the operation will come to when somebody reads it, on a tape that works on a GPU.
+    Waiting,
 }
 
 impl Value<'_> {
@@ -90,7 +92,7 @@ impl Value<'_> {
         match self {
             Value::Made(numbers) => numbers.host(),
             Value::Borrowed(values) => values,
-            Value::Resident(_) | Value::Shared(_) | Value::Filled(_) => &[],
+            Value::Resident(_) | Value::Shared(_) | Value::Filled(_) | Value::Waiting => &[],
         }
     }
 }
@@ -262,11 +264,26 @@ impl<'a> Tape<'a> {
         shape: Shape,
         (values, saved): (Numbers, Numbers),
     ) -> Var {
+        self.noted(op, inputs, shape, (Value::Made(values), saved))
+    }
+
+    /// Notes an operation that waits to be computed.
+    pub(crate) fn waiting(&mut self, op: Box<dyn Op + 'a>, inputs: &[Var], shape: Shape) -> Var {
+        self.noted(op, inputs, shape, (Value::Waiting, Numbers::default()))
+    }
+
+    fn noted(
+        &mut self,
+        op: Box<dyn Op + 'a>,
+        inputs: &[Var],
+        shape: Shape,
+        (value, saved): (Value<'a>, Numbers),
+    ) -> Var {
         self.push(Node {
             op: Some(op),
             inputs: inputs.to_vec(),
             shape,
-            value: Value::Made(values),
+            value,
             brought: OnceLock::new(),
             lot: OnceLock::new(),
             saved,

@@ -28,8 +28,10 @@ pub fn all() -> &'static [&'static Source] {
 }
 
 fn options(defined: &[(&str, usize)], architecture: (i32, i32)) -> Vec<String> {
+    // Hopper's own instructions have a name of their own.
+    let own = if architecture == (9, 0) { "a" } else { "" };
     let mut options = vec![
-        format!("--gpu-architecture=sm_{}{}", architecture.0, architecture.1),
+        format!("--gpu-architecture=sm_{}{}{own}", architecture.0, architecture.1),
         "--std=c++17".into(),
         "--extra-device-vectorization".into(),
     ];

@@ -1,7 +1,8 @@
 //! The lines of a sparse matrix on a GPU, cut into segments of about equal work.
 //!
 //! A segment is a line, or a part of one that is too long for a group of lanes; what the parts of a line come to is put aside and added
-//! in order. Segments depend on the lines alone, so a sum has the same bits in every run.
+//! in order. Where many groups can work on one line together, it is cut into [`Pieces`] instead, far fewer. All of it depends on the lines
+//! alone, so a sum has the same bits in every run.
 
 use super::call::Slice;
 use super::device::Device;
@@ -10,7 +11,67 @@ use crate::error::{Error, Result};
 use crate::lines::Lines;
 
 /// Entries of a segment at most.
-pub(crate) const SEGMENT: usize = 128;
+pub(crate) const SEGMENT: usize = 256;
+
+/// Entries of a piece at most.
+const PIECE: usize = 4 * SEGMENT;
+
+/// Tiles of columns that lines of several pieces are put together for.
+pub(crate) const TILES: usize = 16;
+
+/// Long lines in pieces for all groups of a block.
+#[derive(Debug)]
+pub(crate) struct Pieces {
+    pieces: Memory,
+    heaps: Memory,
+    turns: Memory,
+    /// How many there are.
+    pub count: usize,
+    /// How many of them are not a whole line.
+    pub parts: usize,
+}
+
+impl Pieces {
+    fn new(device: &Device, cuts: &[[i32; 4]], starts: &[i32]) -> Result<Pieces> {
+        let (mut pieces, mut heaps, mut parts) = (Vec::new(), Vec::<[i32; 4]>::new(), 0usize);
+        for &[line, ..] in cuts {
+            let (start, end) = (starts[line as usize], starts[line as usize + 1]);
+            let count = ((end - start) as usize).div_ceil(PIECE);
+            if count == 1 {
+                pieces.push([line, start, end, 0]);
+                continue;
+            }
+            heaps.push([line, parts as i32, (parts + count) as i32, 0]);
+            let bound = |part: usize| start + ((end - start) as usize * part / count) as i32;
+            let heap = heaps.len() as i32;
+            pieces.extend((0..count).map(|part| [(parts + part) as i32, bound(part), bound(part + 1), heap]));
+            parts += count;
+        }
+        pieces.sort_by_key(|piece: &[i32; 4]| piece[1] - piece[2]);
+        Ok(Pieces {
+            pieces: device.upload(&pieces)?,
+            heaps: device.upload(&heaps)?,
+            turns: device.upload(&vec![0i32; TILES * heaps.len()])?,
+            count: pieces.len(),
+            parts,
+        })
+    }
+
+    /// Of each its line or its number among the parts, where it begins and ends, and for a part which heap it belongs to, from one on.
+    pub fn all(&self) -> Slice<'_> {
+        self.pieces.all()
+    }
+
+    /// Of each line of several pieces its number, and the first and the end of its parts.
+    pub fn heaps(&self) -> Slice<'_> {
+        self.heaps.all()
+    }
+
+    /// How many parts of each heap and tile of columns are there: none, between kernels.
+    pub fn turns(&self) -> Slice<'_> {
+        self.turns.all()
+    }
+}
 
 /// Lines in the memory of a GPU.
 #[derive(Debug)]
@@ -20,6 +81,8 @@ pub(crate) struct LinesOn {
     segments: Memory,
     cuts: Memory,
     lines_of_parts: Memory,
+    /// Lines that were cut, in larger pieces.
+    pub pieces: Pieces,
     /// How many segments there are.
     pub count: usize,
     /// How many lines were cut.
@@ -50,13 +113,14 @@ impl LinesOn {
             cuts.push([line as i32, parts as i32, (parts + count) as i32, 0]);
             lines_of_parts.resize(parts + count, line as i32);
         }
-        // The longest first: whoever comes last should not take long.
-        segments.sort_by_key(|segment: &[i32; 4]| segment[1] - segment[2]);
+        // Parts, then whole lines, the longest first: whoever comes last should not take long.
+        segments.sort_by_key(|segment: &[i32; 4]| (segment[3] == 0, segment[1] - segment[2]));
         Ok(LinesOn {
             others: device.upload(lines.others())?,
             origins: lines.origins().map(|origins| device.upload(origins)).transpose()?,
             segments: device.upload(&segments)?,
             cuts: device.upload(&cuts)?,
+            pieces: Pieces::new(device, &cuts, &starts)?,
             parts: lines_of_parts.len(),
             lines_of_parts: device.upload(&lines_of_parts)?,
             count: segments.len(),
@@ -74,7 +138,7 @@ impl LinesOn {
         self.origins.as_ref().map(Memory::all)
     }
 
-    /// Of each segment its line or its part, where it begins and ends, and whether it is a part.
+    /// Of each segment its line or its part, where it begins and ends, and whether it is a part; parts come first.
     pub fn segments(&self) -> Slice<'_> {
         self.segments.all()
     }

@@ -42,6 +42,14 @@ impl<'a> Tape<'a> {
                 device.fill(memory.all(), *value)?;
                 Ok(memory)
             }),
+            Value::Waiting => resident(&node.brought, || {
+                let output = device.take(node.shape.len())?;
+                let (views, nothing) = (self.views(device, &node.inputs)?, device.take(0)?);
+                if let Some(op) = &node.op {
+                    op.cuda(Call { device, inputs: &views, output: output.all(), saved: nothing.all() })?;
+                }
+                Ok(output)
+            }),
             value => resident(&node.brought, || device.upload(value.host())),
         }
     }
@@ -59,6 +67,9 @@ impl<'a> Tape<'a> {
         shapes: &[Shape],
         shape: Shape,
     ) -> Result<Var> {
+        if op.waits() {
+            return Ok(self.waiting(op, inputs, shape));
+        }
         let (output, saved) = (device.take(shape.len())?, device.take(op.saved(shapes))?);
         let views = self.views(device, inputs)?;
         op.cuda(Call { device, inputs: &views, output: output.all(), saved: saved.all() })?;
@@ -86,9 +97,10 @@ impl<'a> Tape<'a> {
             let views = self.views(device, &node.inputs)?;
             let shapes: Vec<Shape> = views.iter().map(|view| view.shape).collect();
             let scratch = device.take(op.scratch(&shapes))?;
-            let (Value::Made(Numbers::Device(output)), Numbers::Device(saved)) = (&node.value, &node.saved)
-            else {
-                continue;
+            let (output, nothing) = (self.slice(device, Var(index))?, device.take(0)?);
+            let saved = match &node.saved {
+                Numbers::Device(saved) => saved,
+                Numbers::Host(_) | Numbers::Dry(_) => &nothing,
             };
             let gradients: Vec<Option<Sum<'_>>> = sums
                 .iter()
@@ -97,7 +109,7 @@ impl<'a> Tape<'a> {
             op.cuda_back(Back {
                 device,
                 inputs: &views,
-                output: View { shape: node.shape, values: output.all() },
+                output: View { shape: node.shape, values: output },
                 saved: saved.all(),
                 upstream: upstream.all(),
                 scratch: scratch.all(),

@@ -113,6 +113,10 @@ impl Op for Slice {
         Ok(Shape::new(x.rows, self.range.len()))
     }
 
+    fn waits(&self) -> bool {
+        true
+    }
+
     fn forward(&self, inputs: &[View<'_>], output: &mut [f32], _: &mut [f32]) -> Result<()> {
         let x = inputs[0];
         by_pieces(x.shape.rows, &mut [Some(output)], |range, slots| {

@@ -1,6 +1,6 @@
 //! What operations on the entries of a sparse matrix share on a GPU.
 
-use super::sums::{Factors, Rows, SUMS, sums};
+use super::sums::{Factors, Rows, add_parts, sums};
 use crate::cuda::lines::LinesOn;
 use crate::cuda::{Argument, Device, Launch, Slice, Source, Sum};
 use crate::error::Result;
@@ -22,18 +22,6 @@ pub(crate) fn by_segments(
     let mut all: Vec<Argument> = vec![(lines.count as i32).into(), lines.segments().into()];
     all.extend_from_slice(arguments);
     device.run(source, name, &[], Launch::each(32 * lines.count), &all)
-}
-
-/// Puts lines that were cut together from what their parts came to.
-pub(crate) fn add_parts(
-    device: &Device,
-    lines: &LinesOn,
-    (parts, width): (Slice<'_>, usize),
-    output: Sum<'_>,
-) -> Result<()> {
-    let arguments =
-        [lines.cuts().into(), parts.into(), output.values.into(), output.adds.into(), (width as i32).into()];
-    device.each(&SUMS, "sums_of_parts", lines.cut_lines * width, &arguments)
 }
 
 /// For each line, the sum over its entries of their rows of `x`, which has one for each in the original order.

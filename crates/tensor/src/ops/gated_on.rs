@@ -1,10 +1,10 @@
 //! The gated cell of T-GCN on a GPU.
 
-use super::fused::{Cell, Fused};
+use super::fused::{Backwards, Cell, Forth, Fused};
 use super::gated::Gated;
 use super::recurrent::Input;
 use super::recurrent_on::{Place, each_unit};
-use crate::cuda::{Argument, Back, Call, Slice};
+use crate::cuda::{Back, Call, Slice};
 use crate::error::Result;
 
 /// The columns of the state weight for z and r, and those for n.
@@ -21,11 +21,17 @@ impl Gated {
         let [cell, reset] = call.saved.split(stride * rows);
         let fused = self.fused(rows, inputs[0].shape.columns, width);
         if self.input == Input::Product && fused.goes_forth(device) {
-            let [state, weight] = [at, at + 1].map(|number| inputs.get(number).map(|input| input.values));
-            let [x, x_weight, bias] = [0, 1, 2].map(|number| Argument::from(inputs[number].values));
-            let rest = [None.into(), cell.into(), reset.into(), call.output.into()];
-            return fused
-                .forward(device, &[&[x, x_weight, bias, state.into(), weight.into()][..], &rest].concat());
+            let way = Forth {
+                x: inputs[0].values,
+                x_weight: inputs[1].values,
+                bias: inputs[2].values,
+                state: self.has_state.then(|| [inputs[at].values, inputs[at + 1].values]),
+                state_bias: None,
+                cell,
+                aside: Some(reset),
+                output: call.output,
+            };
+            return fused.forward(device, &way);
         }
         let place = Place { values: cell, stride };
         self.input.start_on(device, inputs, &Self::parts(width), place)?;
@@ -55,20 +61,18 @@ impl Gated {
         let before = sum.map(|sum| sum.values);
         let fused = self.fused(rows, inputs[0].shape.columns, width);
         if self.input == Input::Product && fused.goes_back(device, back.gradients[0].is_some()) {
-            let weight = inputs.get(at + 1).map(|input| input.values);
-            let arguments = [
-                cell.into(),
-                None.into(),
-                state.into(),
-                back.upstream.into(),
-                inputs[1].values.into(),
-                weight.into(),
-                gates.into(),
-                before.into(),
-                sum.is_some_and(|sum| sum.adds).into(),
-            ];
-            let biases: Vec<_> = back.gradients[2].map(|bias| (0, bias)).into_iter().collect();
-            fused.backward(device, &arguments, back.gradients[0], &biases)?;
+            let way = Backwards {
+                cell,
+                aside: None,
+                upstream: back.upstream,
+                x_weight: inputs[1].values,
+                state: state.map(|state| [state, inputs[at + 1].values]),
+                gates,
+                before: sum,
+                dx: back.gradients[0],
+                biases: back.gradients[2].map(|bias| (0, bias)).into_iter().collect(),
+            };
+            fused.backward(device, &way)?;
             return self.weights_on(back, true);
         }
         let arguments = [

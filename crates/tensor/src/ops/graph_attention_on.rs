@@ -1,7 +1,8 @@
 //! Graph attention on a GPU: one pass over the entries of rows forth, one over those of columns back.
 
-use super::edges::{add_parts, by_segments, sums_of_entries};
+use super::edges::{by_segments, sums_of_entries};
 use super::graph_attention::GraphAttention;
+use super::sums::add_parts;
 use crate::cuda::lines::LinesOn;
 use crate::cuda::{Argument, Back, Call, Device, Launch, Source, Sum};
 use crate::error::Result;

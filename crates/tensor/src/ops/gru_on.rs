@@ -1,11 +1,11 @@
 //! The gated recurrent unit on a GPU.
 
 use super::dense::column_sums_on;
-use super::fused::{Cell, Fused};
+use super::fused::{Backwards, Cell, Forth, Fused};
 use super::gru::Gru;
 use super::recurrent::Input;
 use super::recurrent_on::{Place, each_unit};
-use crate::cuda::{Argument, Back, Call};
+use crate::cuda::{Back, Call};
 use crate::error::Result;
 
 impl Gru {
@@ -16,12 +16,17 @@ impl Gru {
         let cell = call.saved;
         let fused = self.fused(rows, inputs[0].shape.columns, width);
         if self.input == Input::Product && fused.goes_forth(device) {
-            let [state, weight] = [at + 1, at + 2].map(|number| inputs.get(number).map(|input| input.values));
-            let [x, x_weight, bias, state_bias] =
-                [0, 1, 2, at].map(|number| Argument::from(inputs[number].values));
-            let rest = [state_bias, cell.into(), None.into(), call.output.into()];
-            return fused
-                .forward(device, &[&[x, x_weight, bias, state.into(), weight.into()][..], &rest].concat());
+            let way = Forth {
+                x: inputs[0].values,
+                x_weight: inputs[1].values,
+                bias: inputs[2].values,
+                state: self.has_state.then(|| [inputs[at + 1].values, inputs[at + 2].values]),
+                state_bias: Some(inputs[at].values),
+                cell,
+                aside: None,
+                output: call.output,
+            };
+            return fused.forward(device, &way);
         }
         let place = Place { values: cell, stride };
         self.input.start_on(device, inputs, &Self::parts(width), place)?;
@@ -47,26 +52,22 @@ impl Gru {
         let sum = if self.has_state { back.gradients[at + 1] } else { None };
         let fused = self.fused(rows, inputs[0].shape.columns, width);
         if self.input == Input::Product && fused.goes_back(device, back.gradients[0].is_some()) {
-            let weight = inputs.get(at + 2).map(|input| input.values);
-            let arguments = [
-                back.saved.into(),
-                None.into(),
-                state.into(),
-                back.upstream.into(),
-                inputs[1].values.into(),
-                weight.into(),
-                gates.values.into(),
-                sum.map(|sum| sum.values).into(),
-                sum.is_some_and(|sum| sum.adds).into(),
-            ];
             // The input's part of n stands behind the state's.
-            let mut biases = Vec::new();
-            if let Some(bias) = back.gradients[2] {
-                biases.push((0, bias.range(0..2 * width)));
-                biases.push((3 * width, bias.range(2 * width..3 * width)));
-            }
-            biases.extend(back.gradients[at].map(|bias| (0, bias)));
-            fused.backward(device, &arguments, back.gradients[0], &biases)?;
+            let of_input = back.gradients[2]
+                .map(|bias| [(0, bias.range(0..2 * width)), (3 * width, bias.range(2 * width..3 * width))]);
+            let of_state = back.gradients[at].map(|bias| (0, bias));
+            let way = Backwards {
+                cell: back.saved,
+                aside: None,
+                upstream: back.upstream,
+                x_weight: inputs[1].values,
+                state: state.map(|state| [state, inputs[at + 2].values]),
+                gates: gates.values,
+                before: sum,
+                dx: back.gradients[0],
+                biases: of_input.into_iter().flatten().chain(of_state).collect(),
+            };
+            fused.backward(device, &way)?;
             return self.weights_on(back, true);
         }
         let arguments = [

@@ -1,10 +1,10 @@
 //! Long short-term memory on a GPU.
 
-use super::fused::{Cell, Fused};
+use super::fused::{Backwards, Cell, Forth, Fused};
 use super::lstm::Lstm;
 use super::recurrent::{Input, Part};
 use super::recurrent_on::{Place, each_unit};
-use crate::cuda::{Argument, Back, Call, Slice};
+use crate::cuda::{Back, Call, Slice};
 use crate::error::Result;
 
 /// All gates: a gradient that is new is to be written whole, also where there was nothing to forget.
@@ -18,14 +18,19 @@ impl Lstm {
         let (rows, width) = (inputs[0].shape.rows, inputs[1].shape.columns / 4);
         let stride = 4 * width;
         let [cell, tangents] = call.saved.split(stride * rows);
-        let fused =
-            Fused { cell: Cell::Lstm, rows, input: inputs[0].shape.columns, width, state: self.has_state };
+        let fused = self.fused(rows, inputs[0].shape.columns, width);
         if fused.goes_forth(device) {
-            let [state, weight] = [3, 4].map(|number| inputs.get(number).map(|input| input.values));
-            let [x, x_weight, bias] = [0, 1, 2].map(|number| Argument::from(inputs[number].values));
-            let rest = [None.into(), cell.into(), tangents.into(), call.output.into()];
-            return fused
-                .forward(device, &[&[x, x_weight, bias, state.into(), weight.into()][..], &rest].concat());
+            let way = Forth {
+                x: inputs[0].values,
+                x_weight: inputs[1].values,
+                bias: inputs[2].values,
+                state: self.has_state.then(|| [inputs[3].values, inputs[4].values]),
+                state_bias: None,
+                cell,
+                aside: Some(tangents),
+                output: call.output,
+            };
+            return fused.forward(device, &way);
         }
         let place = Place { values: cell, stride };
         Input::Product.start_on(device, inputs, &parts(width), place)?;
@@ -48,23 +53,20 @@ impl Lstm {
         let state = self.has_state.then(|| inputs[3].values);
         let sum = if self.has_state { back.gradients[3] } else { None };
         let before: Option<Slice<'_>> = sum.map(|sum| sum.values);
-        let fused =
-            Fused { cell: Cell::Lstm, rows, input: inputs[0].shape.columns, width, state: self.has_state };
+        let fused = self.fused(rows, inputs[0].shape.columns, width);
         if fused.goes_back(device, back.gradients[0].is_some()) {
-            let weight = inputs.get(4).map(|input| input.values);
-            let arguments = [
-                cell.into(),
-                tangents.into(),
-                state.into(),
-                back.upstream.into(),
-                inputs[1].values.into(),
-                weight.into(),
-                gates.into(),
-                before.into(),
-                sum.is_some_and(|sum| sum.adds).into(),
-            ];
-            let biases: Vec<_> = back.gradients[2].map(|bias| (0, bias)).into_iter().collect();
-            fused.backward(device, &arguments, back.gradients[0], &biases)?;
+            let way = Backwards {
+                cell,
+                aside: Some(tangents),
+                upstream: back.upstream,
+                x_weight: inputs[1].values,
+                state: state.map(|state| [state, inputs[4].values]),
+                gates,
+                before: sum,
+                dx: back.gradients[0],
+                biases: back.gradients[2].map(|bias| (0, bias)).into_iter().collect(),
+            };
+            fused.backward(device, &way)?;
             return self.weights_on(back, true);
         }
         let arguments = [
@@ -83,6 +85,10 @@ impl Lstm {
             device.product([rows, stride, width], gates.factor(stride), weight, sum.keep(), output)?;
         }
         self.weights_on(back, false)
+    }
+
+    fn fused(&self, rows: usize, input: usize, width: usize) -> Fused {
+        Fused { cell: Cell::Lstm, rows, input, width, state: self.has_state }
     }
 
     /// The gradients of the weights, from those of the gates, and of the input and the bias unless they `are_done`.

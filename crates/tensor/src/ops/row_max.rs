@@ -5,7 +5,8 @@
 use std::sync::Arc;
 
 use super::aggregate::{AHEAD, add_segments};
-use super::edges::{add_parts, by_segments};
+use super::edges::by_segments;
+use super::sums::add_parts;
 use crate::arena::Arena;
 use crate::cuda::{self, Source};
 use crate::dry::Ledger;

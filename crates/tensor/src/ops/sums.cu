@@ -1,5 +1,6 @@
-// Sums over the entries of each line. A group of LANES lanes has a segment; each lane has four columns (or the lanes go through the
-// columns, where those cannot be divided so). COLUMNS is the width of a tile, WIDTH that of the rows, HEADS the parts of a row.
+// Sums over the entries of each line. A group of LANES lanes has a segment, or all groups of a block have a long piece of a line; each lane
+// has four columns (or the lanes go through the columns, where those cannot be divided so). COLUMNS is the width of a tile, WIDTH that of the
+// rows, HEADS the parts of a row.
 
 // The row that an entry adds, and where its value is.
 __device__ __forceinline__ int row_of(const int* others, const int* origins, int own, int entry) {
@@ -8,57 +9,104 @@ __device__ __forceinline__ int row_of(const int* others, const int* origins, int
 
 #ifdef COLUMNS
 #define LANES (COLUMNS / 4)
+// Small blocks: another begins as soon as one is done.
+#define BLOCK 64
+#define GROUPS (BLOCK / LANES)
 #define QUARTERS (WIDTH / 4)
 #define DEEP (WIDTH / HEADS)
-// Rows that are asked for before the first of them is there.
+// Rows that are asked for before the first of them is there, and where few are left.
 #define AHEAD (LANES < 8 ? LANES : 8)
+#define FEW 4
 
 __device__ __forceinline__ unsigned lanes_of_group() {
     return LANES == 32 ? ALL_LANES : ((1u << (LANES & 31)) - 1u) << ((threadIdx.x & 31) / LANES * LANES);
 }
 
-// OWN: rows of entries themselves. Values are null where all are one; permuted values stand in the order of the lines.
-extern "C" __global__ void __launch_bounds__(256)
-    sums(int count, const int4* __restrict__ segments, const int* __restrict__ others, const int* __restrict__ origins,
-         const float* __restrict__ values, int permuted, int own, const float4* __restrict__ x, float4* output, float4* parts,
-         int adds) {
-    const int number = (int)(thread_number() / LANES);
-    if (number >= count) return;
-    const int lane = threadIdx.x % LANES;
+// What the lanes of a group know of the entries that they go through together: each has the row, the place and the value of one.
+struct Entries {
+    int row, place, count;
+    float value;
+};
+
+// Adds COUNT entries from `first` on, or as many as there are.
+template <int COUNT>
+__device__ __forceinline__ void add_entries(float4& sum, const float4* from, unsigned group, const Entries& entries, int first, const float* values, int head) {
+    float4 rows[COUNT];
+    float factors[COUNT];
+#pragma unroll
+    for (int k = 0; k < COUNT; ++k) {
+        const int other = __shfl_sync(group, entries.row, first + k, LANES);
+        if (HEADS == 1) {
+            factors[k] = __shfl_sync(group, entries.value, first + k, LANES);
+        } else {
+            const int at = __shfl_sync(group, entries.place, first + k, LANES);
+            factors[k] = first + k < entries.count ? values[(wide)at * HEADS + head] : 0.f;
+        }
+        rows[k] = __ldg(from + (wide)other * QUARTERS);
+    }
+#pragma unroll
+    for (int k = 0; k < COUNT; ++k) add_product(sum, factors[k], rows[k]);
+}
+
+// OWN: rows of entries themselves. Values are null where all are one; permuted values stand in the order of the lines. First come the
+// pieces of long lines, then the segments that are whole lines. A line of several pieces is put together, in order, by whoever comes last:
+// `turns` is zero before and after.
+extern "C" __global__ void __launch_bounds__(BLOCK)
+    sums(int pieces, const int4* __restrict__ piece_of, const int4* __restrict__ heaps, int* turns, int count, const int4* __restrict__ segments,
+         const int* __restrict__ others, const int* __restrict__ origins, const float* __restrict__ values, int permuted, int own,
+         const float4* __restrict__ x, float4* output, float4* parts, int adds) {
+    __shared__ float4 heaped[BLOCK];
+    const int lane = threadIdx.x % LANES, mine = threadIdx.x / LANES;
+    const bool together = blockIdx.x < pieces;
+    const int number = together ? blockIdx.x : (blockIdx.x - pieces) * GROUPS + mine;
+    if (!together && number >= count) return;
     const int quarter = blockIdx.y * LANES + lane;
     const unsigned group = lanes_of_group();
-    const int4 segment = __ldg(segments + number);
+    const int4 segment = __ldg((together ? piece_of : segments) + number);
+    const int length = segment.z - segment.y;
+    const int begin = together ? segment.y + length * mine / GROUPS : segment.y, end = together ? segment.y + length * (mine + 1) / GROUPS : segment.z;
     const int head = HEADS == 1 ? 0 : quarter * 4 / DEEP;
     float4 sum = make_float4(0.f, 0.f, 0.f, 0.f);
     const float4* from = x + quarter;
-    for (int first = segment.y; first < segment.z; first += LANES) {
-        const int mine = min(first + lane, segment.z - 1);
-        const bool there = first + lane < segment.z;
-        const int row = row_of(others, origins, own, mine);
-        const int place = origins && !permuted ? origins[mine] : mine;
-        float value = there ? 1.f : 0.f;
-        if (HEADS == 1 && values && there) value = values[place];
-        const int rest = min(LANES, segment.z - first);
-        for (int j = 0; j < rest; j += AHEAD) {
-            float4 rows[AHEAD];
-            float factors[AHEAD];
-#pragma unroll
-            for (int k = 0; k < AHEAD; ++k) {
-                const int other = __shfl_sync(group, row, j + k, LANES);
-                if (HEADS == 1) {
-                    factors[k] = __shfl_sync(group, value, j + k, LANES);
-                } else {
-                    const int at = __shfl_sync(group, place, j + k, LANES);
-                    factors[k] = j + k < rest ? values[(wide)at * HEADS + head] : 0.f;
-                }
-                rows[k] = __ldg(from + (wide)other * QUARTERS);
-            }
-#pragma unroll
-            for (int k = 0; k < AHEAD; ++k) add_product(sum, factors[k], rows[k]);
+    for (int first = begin; first < end; first += LANES) {
+        const int entry = min(first + lane, end - 1);
+        const bool there = first + lane < end;
+        Entries entries;
+        entries.row = row_of(others, origins, own, entry);
+        entries.place = origins && !permuted ? origins[entry] : entry;
+        entries.value = there ? 1.f : 0.f;
+        entries.count = min(LANES, end - first);
+        if (HEADS == 1 && values && there) entries.value = values[entries.place];
+        int j = 0;
+        for (; j + FEW < entries.count; j += AHEAD) add_entries<AHEAD>(sum, from, group, entries, j, values, head);
+        if (j < entries.count) add_entries<FEW>(sum, from, group, entries, j, values, head);
+    }
+    int line = segment.x;
+    if (together) {
+        heaped[threadIdx.x] = sum;
+        __syncthreads();
+        if (mine > 0) return;
+        for (int i = 1; i < GROUPS; ++i) sum = sum_of(sum, heaped[i * LANES + lane]);
+        if (segment.w) {
+            const int4 heap = __ldg(heaps + segment.w - 1);
+            int* turn = turns + (segment.w - 1) * gridDim.y + blockIdx.y;
+            parts[(wide)segment.x * QUARTERS + quarter] = sum;
+            __threadfence();
+            __syncwarp(group);
+            int before = 0;
+            if (lane == 0) before = atomicAdd(turn, 1);
+            before = __shfl_sync(group, before, 0, LANES);
+            if (before + 1 < heap.z - heap.y) return;
+            if (lane == 0) *turn = 0;
+            __threadfence();
+            sum = make_float4(0.f, 0.f, 0.f, 0.f);
+#pragma unroll 8
+            for (int part = heap.y; part < heap.z; ++part) sum = sum_of(sum, __ldcg(parts + (wide)part * QUARTERS + quarter));
+            line = heap.x;
         }
     }
-    float4* to = (segment.w ? parts : output) + (wide)segment.x * QUARTERS + quarter;
-    if (adds && !segment.w) sum = sum_of(sum, *to);
+    float4* to = output + (wide)line * QUARTERS + quarter;
+    if (adds) sum = sum_of(sum, *to);
     __stcs(to, sum);
 }
 #endif
@@ -89,6 +137,7 @@ extern "C" __global__ void sums_of_parts(wide count, const int4* cuts, const flo
     const int4 cut = cuts[i / width];
     const int column = (int)(i % width);
     float sum = 0.f;
+#pragma unroll 8
     for (int part = cut.y; part < cut.z; ++part) sum += parts[(wide)part * width + column];
     put(output + (wide)cut.x * width + column, sum, adds);
 }

@@ -1,6 +1,6 @@
 //! Sums over the entries of each line on a GPU, and products of rows for each entry: the kernels under sparse operations there.
 
-use crate::cuda::lines::LinesOn;
+use crate::cuda::lines::{LinesOn, TILES};
 use crate::cuda::{Argument, Device, Launch, Slice, Source, Sum};
 use crate::error::Result;
 
@@ -15,6 +15,9 @@ pub(crate) const SUMS: Source = Source {
         &[("COLUMNS", 16), ("WIDTH", 16), ("HEADS", 1)],
     ],
 };
+
+/// Threads of a block of sums, as the kernel has it.
+const BLOCK: usize = 64;
 
 /// What the entries of lines are multiplied by.
 #[derive(Clone, Copy)]
@@ -45,16 +48,29 @@ pub(crate) fn sums(
     if width == 0 {
         return Ok(());
     }
-    let parts = device.take(lines.parts * width)?;
     let (values, heads, permuted) = match factors {
         Factors::Ones => (None, 1, false),
         Factors::Given(values, heads) => (Some(values), heads, false),
         Factors::Permuted(values) => (Some(values), 1, true),
     };
-    let mut arguments: Vec<Argument> = vec![
-        (lines.count as i32).into(),
-        lines.segments().into(),
-        lines.others().into(),
+    // Not wider: half as many columns of all rows are more likely to stay in the cache.
+    let columns = [64, 32, 16].into_iter().find(|columns| width.is_multiple_of(*columns));
+    let columns = columns.filter(|columns| (width / heads).is_multiple_of(4) && width / columns <= TILES);
+    let parts = device.take(if columns.is_some() { lines.pieces.parts } else { lines.parts } * width)?;
+    let whole = lines.segments().range(4 * lines.parts..4 * lines.count);
+    let mut arguments: Vec<Argument> = match columns {
+        Some(_) => vec![
+            (lines.pieces.count as i32).into(),
+            lines.pieces.all().into(),
+            lines.pieces.heaps().into(),
+            lines.pieces.turns().into(),
+            ((lines.count - lines.parts) as i32).into(),
+            whole.into(),
+        ],
+        None => vec![(lines.count as i32).into(), lines.segments().into()],
+    };
+    arguments.extend([
+        Argument::from(lines.others()),
         lines.origins().into(),
         values.into(),
         permuted.into(),
@@ -63,28 +79,27 @@ pub(crate) fn sums(
         output.values.into(),
         parts.all().into(),
         output.adds.into(),
-    ];
-    // Not wider: half as many columns of all rows are more likely to stay in the cache.
-    let columns = [64, 32, 16].into_iter().find(|columns| width.is_multiple_of(*columns));
-    match columns.filter(|_| (width / heads).is_multiple_of(4)) {
-        Some(columns) => {
-            let defined = [("COLUMNS", columns), ("WIDTH", width), ("HEADS", heads)];
-            let blocks = (lines.count * columns / 4).div_ceil(256);
-            let launch = Launch { blocks: [blocks, width / columns], threads: 256, shared: 0 };
-            device.run(&SUMS, "sums", &defined, launch, &arguments)?;
-        }
-        None => {
-            arguments.extend([Argument::from(width as i32), Argument::from(heads as i32)]);
-            device.run(&SUMS, "sums_of_any", &[], Launch::each(32 * lines.count), &arguments)?;
-        }
-    }
-    let arguments = [
-        lines.cuts().into(),
-        parts.all().into(),
-        output.values.into(),
-        output.adds.into(),
-        (width as i32).into(),
-    ];
+    ]);
+    let Some(columns) = columns else {
+        arguments.extend([Argument::from(width as i32), Argument::from(heads as i32)]);
+        device.run(&SUMS, "sums_of_any", &[], Launch::each(32 * lines.count), &arguments)?;
+        return add_parts(device, lines, (parts.all(), width), output);
+    };
+    let defined = [("COLUMNS", columns), ("WIDTH", width), ("HEADS", heads)];
+    let blocks = lines.pieces.count + ((lines.count - lines.parts) * columns / 4).div_ceil(BLOCK);
+    let launch = Launch { blocks: [blocks, width / columns], threads: BLOCK, shared: 0 };
+    device.run(&SUMS, "sums", &defined, launch, &arguments)
+}
+
+/// Puts lines that were cut together from what their parts came to.
+pub(crate) fn add_parts(
+    device: &Device,
+    lines: &LinesOn,
+    (parts, width): (Slice<'_>, usize),
+    output: Sum<'_>,
+) -> Result<()> {
+    let arguments =
+        [lines.cuts().into(), parts.into(), output.values.into(), output.adds.into(), (width as i32).into()];
     device.each(&SUMS, "sums_of_parts", lines.cut_lines * width, &arguments)
 }
 

@@ -5,8 +5,8 @@ use kymo_tensor::cuda::Precision;
 use crate::compare::{Input, numbers, same, same_within, wanted};
 
 /// Rows, input and state columns.
-const SIZES: [(usize, usize, usize); 5] =
-    [(1, 1, 1), (3, 5, 2), (1000, 128, 64), (130, 64, 64), (257, 33, 7)];
+const SIZES: [(usize, usize, usize); 6] =
+    [(1, 1, 1), (3, 5, 2), (1000, 128, 64), (130, 64, 64), (17_001, 48, 32), (257, 33, 7)];
 
 /// Which of the inputs want gradients: all, or all but the first.
 fn variants(inputs: Vec<Input>) -> [Vec<Input>; 2] {
@@ -94,8 +94,8 @@ fn gated_cell() {
 fn rounded_cells() {
     for (rows, inner, width) in [
         (64, 64, 64),
-        (9001, 128, 64),
-        (1000, 64, 64),
+        (20_011, 128, 64),
+        (17_001, 64, 64),
         (70, 32, 32),
         (20_000, 16, 16),
         (300, 24, 16),
