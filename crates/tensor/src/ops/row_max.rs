@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::aggregate::{AHEAD, add_segments};
 use super::edges::{add_parts, by_segments};
 use crate::arena::Arena;
+use crate::clock::Stage;
 use crate::cuda::{self, Source};
 use crate::dry::Ledger;
 use crate::error::{Result, expect_inputs, expect_shape};
@@ -102,6 +103,10 @@ fn add_chosen_body<const FUSED: bool>(gradient: &Gradient<'_>, piece: &Piece, ou
 impl Op for RowMax<'_> {
     fn name(&self) -> &'static str {
         "row max"
+    }
+
+    fn stage(&self) -> Stage {
+        Stage::Aggregation
     }
 
     fn shape(&self, inputs: &[Shape]) -> Result<Shape> {
