@@ -40,7 +40,7 @@ pub struct Profile {
     /// Median seconds of the stages of each window that were for no single snapshot.
     #[serde(default)]
     pub common: Vec<Vec<f64>>,
-    /// Seconds that closed each iteration, on average.
+    /// Seconds that closed each iteration, on average over an epoch; of several epochs, the median.
     pub closing: f64,
     /// The linear model of the windows' seconds, once there is one.
     pub model: Option<CostModel>,
@@ -49,6 +49,9 @@ pub struct Profile {
     /// What was measured, window by window.
     #[serde(skip)]
     times: Vec<Vec<WindowTimes>>,
+    /// What closed iterations, epoch by epoch.
+    #[serde(skip)]
+    closings: Vec<f64>,
 }
 
 /// What a snapshot cost.
@@ -81,6 +84,17 @@ impl Profile {
             seconds.push(times.total().to_vec());
             all.push(times);
         }
+    }
+
+    /// Adds the seconds that closed each iteration of an epoch.
+    pub fn add_closing(&mut self, seconds: f64) {
+        self.closings.push(seconds);
+        self.closing = median(self.closings.clone());
+    }
+
+    /// Whether something is known of every window.
+    pub fn is_complete(&self) -> bool {
+        self.times.iter().all(|times| !times.is_empty())
     }
 
     /// What each window costs: the median of its times.
@@ -182,6 +196,9 @@ mod tests {
                 profile.add(number, WindowTimes { start: window.start, steps, common });
             }
         }
+        assert!(profile.is_complete() && !Profile::new(1).is_complete());
+        [0.5, 9.0, 0.25].into_iter().for_each(|seconds| profile.add_closing(seconds));
+        assert_eq!(profile.closing, 0.5);
         let expected = 1e-5 * (edges[7] + edges[8]) + 0.083;
         assert!((profile.costs()[7] - expected).abs() < 1e-12);
         profile.fit(&windows, &edges, 100);

@@ -19,8 +19,8 @@ use crate::profile::{Profile, WindowTimes, schedule};
 use crate::saved::Position;
 use crate::train::Watch;
 
-/// The longest that a scheduler may look, however long an epoch takes.
-const LONGEST: Duration = Duration::from_secs(60);
+/// The most seconds that a scheduler may look, however long an epoch takes.
+const LONGEST: f64 = 60.0;
 
 /// What is known of a schedule, as it is written beside the profile.
 #[derive(Clone, Debug, Serialize)]
@@ -130,7 +130,8 @@ impl Scheduling {
         if epochs > 1 || parallel.profile_epochs == 1 {
             gather(learner, &mut self.profile, &measured, seconds)?;
         }
-        if epochs < parallel.profile_epochs {
+        // An epoch that was resumed in its middle leaves windows of which nothing is known: one more is measured.
+        if epochs < parallel.profile_epochs || !self.profile.is_complete() {
             return Ok(());
         }
         (self.open, learner.measures) = (false, false);
@@ -138,7 +139,7 @@ impl Scheduling {
         if learner.team.leads() {
             self.fit(learner, watch)?;
             let limit = Limit {
-                time: Duration::from_secs_f64(2.0 * seconds.max(1e-3)).min(LONGEST),
+                time: Duration::from_secs_f64((2.0 * seconds).clamp(2e-3, LONGEST)),
                 seed: learner.settings().train.seed,
                 gap: 0.001,
             };
@@ -226,7 +227,7 @@ fn gather(learner: &Learner, profile: &mut Profile, measured: &[WindowTimes], se
         Some(schedule) => schedule.iterations.len(),
         None => windows.len().div_ceil(learner.settings().windows_at_once().max(1)),
     };
-    profile.closing = ((seconds - longest) / iterations.max(1) as f64).max(0.0).min(seconds);
+    profile.add_closing(((seconds - longest) / iterations.max(1) as f64).max(0.0));
     Ok(())
 }
 

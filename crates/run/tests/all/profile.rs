@@ -4,16 +4,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use kymo_graph::Store;
+use kymo_graph::{Progress, Store};
 use kymo_model::zoo;
 use kymo_run::parallel::Sharing;
 use kymo_run::profile::{Profile, STAGES, WindowTimes};
 use kymo_run::shared::Shared;
 use kymo_run::team::Team;
+use kymo_run::train::Ending;
 use kymo_run::turns::turns;
-use kymo_run::{Learner, Settings, task};
+use kymo_run::{Learner, Session, Settings, task};
 
-use super::fixture::{MODES, Sketch, cuts_windows, practise, run, settings, strategies};
+use super::fixture::{MODES, Onlooker, Sketch, cuts_windows, practise, run, settings, strategies};
 
 fn store(folder: &Path) -> Arc<Store> {
     Sketch::random(8, 300, 12).write(&folder.join("store"))
@@ -194,4 +195,27 @@ fn a_profile_in_a_folder_has_every_snapshot_of_every_window() {
         assert!(profile.snapshots.iter().all(|snapshot| whole(&snapshot.stages)));
         assert!(profile.common.iter().chain(profile.seconds.iter().flatten()).all(|stages| whole(stages)));
     }
+}
+
+#[test]
+fn an_epoch_that_was_interrupted_does_not_leave_windows_unmeasured() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = store(folder.path());
+    let mut settings = settings(&folder.path().join("store"), "node-regression", "t-gcn");
+    (settings.parallel.workers, settings.parallel.strategy) = (2, "dygnex".into());
+    (settings.parallel.profile_epochs, settings.train.epochs) = (2, 4);
+    let shared = Shared::open(settings.clone(), store).unwrap();
+    let (windows, iterations) = (shared.windows().len(), turns(&shared, 0, None).len());
+    assert!(iterations > 2);
+    // The second epoch is the one that is measured: it is stopped, and goes on where nothing is known of its beginning.
+    let path = folder.path().join("run");
+    let session = Session::begin(settings, &path, &Progress::silent()).unwrap();
+    let stopped = session.train(&mut Onlooker::until(iterations + 1)).unwrap();
+    assert!(matches!(stopped, Ending::Stopped) && !path.join("profile.json").exists());
+    let session = Session::resume(&path, &[], &Progress::silent()).unwrap();
+    assert!(matches!(session.train(&mut Onlooker::default()).unwrap(), Ending::Finished(_)));
+    let profile: Profile =
+        serde_json::from_slice(&std::fs::read(path.join("profile.json")).unwrap()).unwrap();
+    let costs = profile.costs();
+    assert!(costs.len() == windows && costs.iter().all(|&seconds| seconds > 0.0), "{costs:?}");
 }
