@@ -238,7 +238,7 @@ impl<'a> Tape<'a> {
         }
         let wants_gradient = inputs.iter().map(|&input| self.wants_gradient(input)).collect();
         let of = |_| (inputs.iter().map(|&input| self.of(input)).collect(), Mutex::default());
-        let counted = self.begun().map(of);
+        let counted = self.clock.as_ref().map(of);
         let op = ByRows { arena: self.arena(), rows, by_row: by_row.len(), wants_gradient, counted, body };
         self.apply(op, &inputs)
     }
