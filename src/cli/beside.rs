@@ -26,9 +26,12 @@ pub fn predicted_beside_done(run: &Path) -> Result<()> {
     else {
         return Ok(());
     };
+    let of_profile = |error: serde_json::Error| {
+        Error::file(&run.join("profile.json"), format!("does not hold a profile: {error}"))
+    };
+    let profile: Profile = serde_json::from_value(profile).map_err(of_profile)?;
     let path = run.join("schedule.json");
     let wrong = |error: serde_json::Error| Error::file(&path, format!("does not hold a schedule: {error}"));
-    let profile: Profile = serde_json::from_value(profile).map_err(wrong)?;
     let schedule =
         Schedule { iterations: serde_json::from_value(schedule["iterations"].clone()).map_err(wrong)? };
     let done = merge(run)?;

@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use kymo_tensor::{Numbers, Result, Shape, Tape, Var};
+use kymo_tensor::{Numbers, Of, Result, Shape, Tape, Var};
 
 use crate::around::Around;
 use crate::graph::{Graph, Normalisation, Weighted};
@@ -184,6 +184,18 @@ impl<'a> Frame<'a> {
         let all = around.beyond.collect(tape, x, &rows, count)?;
         tape.summary(all, score, count)
     }
+}
+
+/// Goes through the snapshots of a window, from the first to the last, and gives what comes of each.
+///
+/// This is where a snapshot begins: what is recorded meanwhile is for that snapshot, where time is counted.
+pub fn each<'a, T>(
+    tape: &mut Tape<'a>,
+    window: &[Frame<'a>],
+    mut act: impl FnMut(&mut Tape<'a>, usize, &Frame<'a>) -> Result<T>,
+) -> Result<Vec<T>> {
+    let numbered = window.iter().enumerate();
+    numbered.map(|(number, frame)| tape.during(Of::Step(number), |tape| act(tape, number, frame))).collect()
 }
 
 /// What a layer made of the rows here, and of those here and of neighbours elsewhere.

@@ -5,7 +5,8 @@
 //! important than small ones, so errors are relative. A window that is far off was disturbed by something else and is left out of the
 //! fit (DyGNeX 5.3 drops outliers too), but not out of the error, which is taken over windows that were held out. All snapshots of a
 //! store have the same vertices, so a1 and a3 cannot be told apart by fitting: what does not grow with the edges counts for the
-//! vertices as far as it was spent on rows.
+//! vertices as far as it was spent on rows, which is measured. The seconds themselves are fitted as a whole: fitting a line to each
+//! measured stage and adding the lines up is further off, because medians of stages add up to less than the median of their sum.
 
 use serde::{Deserialize, Serialize};
 

@@ -7,7 +7,7 @@ use kymo_graph::store::FeatureKind;
 use kymo_graph::{Place, Snapshot, Step, Store, Vertex};
 use kymo_model::params::Initial;
 use kymo_model::{Bound, Slot};
-use kymo_tensor::{Held, Pattern, Shape, Tape, Var};
+use kymo_tensor::{Held, Pattern, Shape, Stage, Tape, Var};
 
 use crate::error::{Error, Result};
 use crate::settings::{Features, Settings};
@@ -220,7 +220,10 @@ impl Inputs {
     pub fn learnt<'a>(&'a self, tape: &mut Tape<'a>, params: &Bound<'_>) -> Result<Vec<Var>> {
         let mut parts = Vec::new();
         if let Some((pattern, values)) = &self.sparse {
-            parts.push(tape.spmm_fixed(pattern.clone(), values.clone(), params.get("input.project")?)?);
+            let project = params.get("input.project")?;
+            // Sparse features are no edges.
+            let product = |tape: &mut Tape<'a>| tape.spmm_fixed(pattern.clone(), values.clone(), project);
+            parts.push(tape.staged(Stage::Products, product)?);
         }
         if self.table > 0 {
             parts.push(params.get("input.vertices")?);

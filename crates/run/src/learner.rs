@@ -9,8 +9,8 @@ use kymo_model::{Around, Exchanged, Extent, Frame, Params};
 use kymo_plan::Shares;
 use kymo_plan::schedule::Schedule;
 use kymo_tensor::dry::Ledger;
-use kymo_tensor::optim::{self, Adam, AdamSettings, Away, Decay, Optimiser, Sgd, SgdSettings, clip_norm};
-use kymo_tensor::{Arena, Device, Numbers, Tape};
+use kymo_tensor::optim::{self, Away, Optimiser, clip_norm};
+use kymo_tensor::{Arena, Device, Numbers, Of, Tape, Times};
 use kymo_trace::Kind;
 
 use crate::carried::Carried;
@@ -20,9 +20,10 @@ use crate::device;
 use crate::error::{Error, Result};
 use crate::frames::{Frames, Loaded, memory};
 use crate::gradient::{Gradient, Iteration};
+use crate::optimising::{optimiser, rates};
 use crate::parallel::Sharing;
 use crate::pass::{Matrices, Pass};
-use crate::profile::Stages;
+use crate::profile::WindowTimes;
 use crate::random::Random;
 use crate::settings::{Mode, Settings};
 use crate::shared::Shared;
@@ -52,10 +53,10 @@ pub struct Learner {
     pub trained: Traffic,
     /// Who trains which windows, once a scheduler has said so.
     pub scheduled: Option<Schedule>,
-    /// Where each window that was trained on begins, and the seconds of its stages; whoever reads it takes it out.
-    pub measured: Vec<(Step, Stages)>,
-    /// Steps that were read, and the seconds it took; whoever reads it takes it out.
-    pub reads: Vec<(Step, f64)>,
+    /// Whether windows that are trained on are measured, operation by operation.
+    pub measures: bool,
+    /// What was measured; whoever reads it takes it out.
+    pub measured: Vec<WindowTimes>,
     pub(crate) cells: Option<Arc<Cells>>,
     frames: Arc<Frames>,
     rates: optim::Schedule,
@@ -130,8 +131,8 @@ impl Learner {
             away: None,
             trained: Traffic::default(),
             scheduled: None,
+            measures: false,
             measured: Vec::new(),
-            reads: Vec::new(),
             team,
             cells,
             shared,
@@ -179,16 +180,16 @@ impl Learner {
         self.frames.held_bytes() + self.arena.bytes() + 4 * (2 * self.params.len() + remembered)
     }
 
-    fn load(&mut self, window: Range<Step>) -> Result<Vec<Arc<Loaded>>> {
-        let (frames, recorder, reads) = (&self.frames, &self.team.recorder, &mut self.reads);
-        let mut one = |t: Step| {
+    /// Reads a window; the seconds that each of its steps took.
+    fn load(&mut self, window: Range<Step>) -> Result<(Vec<Arc<Loaded>>, Vec<f64>)> {
+        let (frames, recorder) = (&self.frames, &self.team.recorder);
+        let one = |t: Step| {
             let begun = std::time::Instant::now();
-            let loaded = frames.load(t, &window);
-            reads.push((t, begun.elapsed().as_secs_f64()));
-            loaded
+            Ok((frames.load(t, &window)?, begun.elapsed().as_secs_f64()))
         };
-        let all = || window.clone().map(&mut one).collect();
-        self.clock.time(Work::Load, || recorder.time(Kind::Load, "snapshots", all))
+        let all = || window.clone().map(one).collect::<Result<Vec<_>>>();
+        let read = self.clock.time(Work::Load, || recorder.time(Kind::Load, "snapshots", all))?;
+        Ok(read.into_iter().unzip())
     }
 
     /// Trains on one window: forward, backward, one step of the optimiser. The loss, or `None` where nothing is labelled.
@@ -232,31 +233,31 @@ impl Learner {
     fn train_on(&mut self, turn: &Turn, next: Option<Range<Step>>, gradient: &mut Gradient) -> Result<usize> {
         let (Turn { window, salt, .. }, frames) = (turn, self.frames.clone());
         let all = std::time::Instant::now();
-        let loaded = self.load(window.clone())?;
+        let (loaded, reads) = self.load(window.clone())?;
         let begun = std::time::Instant::now();
-        let [structure, rows] = std::thread::scope(|scope| {
+        let counted = std::thread::scope(|scope| {
             if let Some(next) = next {
                 scope.spawn(move || next.clone().try_for_each(|t| frames.load(t, &next).map(drop)));
             }
             self.add_gradient(window, &loaded, *salt, gradient)
         })?;
-        let trained = begun.elapsed();
-        self.clock.add(Work::Train, trained);
-        let [load, trained] = [begun - all, trained].map(|time| time.as_secs_f64());
-        self.measured.push((window.start, [load, structure, rows, (trained - structure - rows).max(0.0)]));
+        self.clock.add(Work::Train, begun.elapsed());
+        if self.measures {
+            let seconds = all.elapsed().as_secs_f64();
+            self.measured.push(WindowTimes::new(window.start, &reads, &counted, seconds));
+        }
         Ok(loaded.iter().map(|loaded| loaded.graph.edges()).sum())
     }
 
-    /// Adds the gradient of one window; the seconds of its structure, forth, and of its rows.
+    /// Adds the gradient of one window; where the time went, if windows are measured.
     fn add_gradient(
         &mut self,
         window: &Range<Step>,
         loaded: &[Arc<Loaded>],
         salt: u64,
         gradient: &mut Gradient,
-    ) -> Result<[f64; 2]> {
-        let begun = std::time::Instant::now();
-        let mut stages = [0.0; 2];
+    ) -> Result<Times> {
+        let mut times = Times::default();
         let at = self.shared.losses_at(window);
         let hand_over = self.settings().train.mode == Mode::Truncated;
         let carried = self.carried.take();
@@ -267,15 +268,15 @@ impl Learner {
         let computing = recorder.open(Kind::Compute, "window");
         let (done, after) = self.pass(window, loaded, look, true, |goal, mut pass| {
             pass.dropout = dropout;
-            stages[0] = begun.elapsed().as_secs_f64();
             let Some(loss) = goal.loss(&mut pass, &at, salt)? else {
                 // The state goes on, whether there is something to learn or not.
                 goal.outputs(&mut pass)?;
+                times = pass.tape.times();
                 return Ok(None);
             };
-            stages[1] = begun.elapsed().as_secs_f64() - stages[0];
             // Also where the loss is no number: peers wait for their part of the way back.
             let mut gradients = pass.tape.backward(loss)?;
+            times = pass.tape.times();
             let take = |&var| gradients.take(var).unwrap_or_default();
             let taken = pass.params.vars().iter().map(take).collect::<Vec<Numbers>>();
             Ok(Some((pass.tape.read(loss)?[0], taken)))
@@ -291,7 +292,7 @@ impl Learner {
             }
             gradients.into_iter().for_each(|gradient| gradient.give(&self.arena));
         }
-        Ok(stages)
+        Ok(times)
     }
 
     /// Sends the parameters to the GPU, where there is one and they are not there yet.
@@ -372,6 +373,9 @@ impl Learner {
         let after = Mutex::new(if look.hand_over { rows } else { Vec::new() });
         let (done, exchange) = {
             let mut tape = Tape::new(&self.arena);
+            if learning && self.measures {
+                tape.start_clock();
+            }
             let params = match &self.away {
                 Some(away) => self.params.bind_away(&mut tape, away, learning)?,
                 None if learning => self.params.bind(&mut tape)?,
@@ -440,7 +444,9 @@ impl Learner {
         for (number, loaded) in loaded.iter().enumerate() {
             // Learnt columns change with every step of training, also where they are looked at as constants.
             let kept = learnt.is_empty().then_some(&loaded.kept);
-            let all = inputs.columns(tape, &loaded.rows, &learnt, loaded.vertices.as_ref())?;
+            let columns =
+                |tape: &mut Tape<'a>| inputs.columns(tape, &loaded.rows, &learnt, loaded.vertices.as_ref());
+            let all = tape.during(Of::Step(number), columns)?;
             let Some((_, window)) = cells else {
                 frames.push(Frame { graph: &loaded.graph, features: all, kept, around: None });
                 continue;
@@ -458,7 +464,7 @@ impl Learner {
         before: Option<&Carried>,
         hand_over: bool,
     ) -> Result<(Vec<f32>, Option<Carried>)> {
-        let loaded = self.load(window.clone())?;
+        let (loaded, _) = self.load(window.clone())?;
         let begun = std::time::Instant::now();
         let look = Look { before, hand_over };
         let recorder = self.team.recorder.clone();
@@ -467,28 +473,5 @@ impl Learner {
         drop(looking);
         self.clock.add(Work::Predict, begun.elapsed());
         done
-    }
-}
-
-fn optimiser(settings: &Settings) -> Box<dyn Optimiser> {
-    let decay = settings.train.weight_decay as f32;
-    let adam = |decay| Box::new(Adam::new(AdamSettings { decay, ..AdamSettings::default() }));
-    match settings.train.optimiser.as_str() {
-        "sgd" => Box::new(Sgd::new(SgdSettings { momentum: 0.9, weight_decay: decay })),
-        "adamw" => adam(Decay::Decoupled(decay)),
-        _ => adam(Decay::InGradient(decay)),
-    }
-}
-
-fn rates(settings: &Settings, steps_per_epoch: u64) -> optim::Schedule {
-    use optim::Schedule;
-    let (rate, epochs) = (settings.train.learning_rate as f32, settings.train.epochs as u64);
-    match settings.train.schedule.as_str() {
-        "step" => {
-            let every = steps_per_epoch * settings.train.schedule_every as u64;
-            Schedule::Step { rate, every, factor: 0.5 }
-        }
-        "cosine" => Schedule::Cosine { rate, warm_up: 0, steps: steps_per_epoch * epochs, lowest: 0.0 },
-        _ => Schedule::Constant { rate },
     }
 }

@@ -18,6 +18,7 @@ pub mod inputs;
 pub mod layers;
 pub mod learner;
 pub mod link;
+pub mod optimising;
 pub mod outputs;
 pub mod parallel;
 pub mod pass;

@@ -91,6 +91,7 @@ impl<'a> Pass<'_, 'a> {
         let all = places.to_vec();
         let of_step =
             move |tape: &mut Tape<'_>, number: usize, rows: Range<usize>, step: Var, extra: &[Var]| {
+                tape.leave_steps();
                 let seed = seed.wrapping_add(all[number] as u64);
                 let step = tape.dropout(step, rate, seed, own[number].places(rows.clone()))?;
                 loss(tape, number, rows, step, extra)
@@ -133,6 +134,7 @@ impl<'a> Pass<'_, 'a> {
                 passed.steps
             }
         };
+        self.tape.leave_steps();
         let (rate, seed) = self.dropout;
         for (number, step) in steps.iter_mut().enumerate() {
             let own = self.own(number);

@@ -7,7 +7,6 @@
 
 use std::time::Duration;
 
-use kymo_graph::Step;
 use kymo_plan::schedule::{Limit, Schedule, Scheduled};
 use kymo_trace::Kind;
 use serde::Serialize;
@@ -16,12 +15,12 @@ use crate::cost_cache::{self, Kept, Key, STALE};
 use crate::error::{Error, Result};
 use crate::folder::Folder;
 use crate::learner::Learner;
-use crate::profile::{Profile, STAGES, Stages};
+use crate::profile::{Profile, WindowTimes, schedule};
 use crate::saved::Position;
 use crate::train::Watch;
 
-/// The longest that a scheduler may look, however long an epoch takes.
-const LONGEST: Duration = Duration::from_secs(60);
+/// The most seconds that a scheduler may look, however long an epoch takes.
+const LONGEST: f64 = 60.0;
 
 /// What is known of a schedule, as it is written beside the profile.
 #[derive(Clone, Debug, Serialize)]
@@ -64,12 +63,13 @@ impl Scheduling {
     /// All workers come here together.
     pub fn begin(learner: &mut Learner, position: &Position, watch: &mut dyn Watch) -> Result<Scheduling> {
         let windows = learner.shared.windows();
-        let mut profile = Profile::new(windows.len());
+        let profile = Profile::new(windows.len());
         let parallel = learner.settings().parallel.clone();
         let Some(scheduler) = learner.settings().scheduler() else {
             return Ok(Scheduling { profile, kept: None, open: false, untried: None });
         };
         let open = learner.scheduled.is_none() || position.epoch < parallel.profile_epochs;
+        learner.measures = open;
         let mut kept = None;
         if parallel.cached_costs && learner.team.leads() {
             let (found, warning) = match cost_cache::folder() {
@@ -83,18 +83,15 @@ impl Scheduling {
         {
             let mut told = Vec::new();
             if let Some(kept) = &kept {
-                for (number, seconds) in kept.windows(&learner.shared, &windows)?.into_iter().enumerate() {
-                    profile.add(number, [seconds, 0.0, 0.0, 0.0]);
-                }
-                profile.closing = kept.closing;
+                let costs = kept.windows(&learner.shared, &windows)?;
                 let limit = Limit { seed: learner.settings().train.seed, gap: 0.001, ..Limit::default() };
-                let found = profile.schedule(scheduler, parallel.workers, parallel.groups, &limit)?;
+                let sizes = [parallel.workers, parallel.groups];
+                let found = schedule(costs, kept.closing, scheduler, sizes, &limit)?;
                 watch.note(&format!(
                     "scheduled by the costs of earlier runs on this machine: {:.3} s an epoch predicted",
                     found.seconds
                 ));
                 told = to_text(&found.schedule)?;
-                profile = Profile::new(windows.len());
             }
             let told = learner.team.from_leader(told)?;
             if !told.is_empty() {
@@ -115,7 +112,7 @@ impl Scheduling {
         folder: &Option<Folder>,
         watch: &mut dyn Watch,
     ) -> Result<()> {
-        let (measured, reads) = (std::mem::take(&mut learner.measured), std::mem::take(&mut learner.reads));
+        let measured = std::mem::take(&mut learner.measured);
         let parallel = learner.settings().parallel.clone();
         if let Some(mut facts) = self.untried.take() {
             facts.calibration = Some(seconds / facts.seconds.max(1e-9));
@@ -131,17 +128,18 @@ impl Scheduling {
         let begun = std::time::Instant::now();
         // The first epoch reads and makes what later ones find: it tells little, unless it is all there is.
         if epochs > 1 || parallel.profile_epochs == 1 {
-            gather(learner, &mut self.profile, &measured, &reads, seconds)?;
+            gather(learner, &mut self.profile, &measured, seconds)?;
         }
-        if epochs < parallel.profile_epochs {
+        // An epoch that was resumed in its middle leaves windows of which nothing is known: one more is measured.
+        if epochs < parallel.profile_epochs || !self.profile.is_complete() {
             return Ok(());
         }
-        self.open = false;
+        (self.open, learner.measures) = (false, false);
         let mut told = Vec::new();
         if learner.team.leads() {
             self.fit(learner, watch)?;
             let limit = Limit {
-                time: Duration::from_secs_f64(2.0 * seconds.max(1e-3)).min(LONGEST),
+                time: Duration::from_secs_f64((2.0 * seconds).clamp(2e-3, LONGEST)),
                 seed: learner.settings().train.seed,
                 gap: 0.001,
             };
@@ -208,36 +206,19 @@ fn from_text(text: &[u8]) -> Result<Schedule> {
 }
 
 /// What all workers measured, at every worker.
-fn gather(
-    learner: &Learner,
-    profile: &mut Profile,
-    measured: &[(Step, Stages)],
-    reads: &[(Step, f64)],
-    seconds: f64,
-) -> Result<()> {
+fn gather(learner: &Learner, profile: &mut Profile, measured: &[WindowTimes], seconds: f64) -> Result<()> {
     let windows = learner.shared.windows();
-    let window =
-        |(start, stages): &(Step, Stages)| std::iter::once(*start as u64).chain(stages.map(f64::to_bits));
-    let read = |&(step, seconds): &(Step, f64)| [step as u64, seconds.to_bits()];
-    // Windows first: the first word says how many.
-    let words = std::iter::once(measured.len() as u64)
-        .chain(measured.iter().flat_map(window))
-        .chain(reads.iter().flat_map(read));
-    let told = learner.team.from_all(&words.flat_map(u64::to_le_bytes).collect::<Vec<u8>>())?;
+    let text = serde_json::to_vec(measured)
+        .map_err(|error| Error::settings("profile", format!("cannot be told to others: {error}")))?;
     let mut longest: f64 = 0.0;
-    for bytes in &told {
-        let word = |word: &[u8]| word.iter().rev().fold(0u64, |all, &byte| (all << 8) | u64::from(byte));
-        let words: Vec<u64> = bytes.chunks_exact(8).map(word).collect();
-        let count = words.first().map_or(0, |&count| count as usize);
-        let end = (1 + count * (1 + STAGES.len())).min(words.len());
+    for (worker, text) in learner.team.from_all(&text)?.iter().enumerate() {
+        let told: Vec<WindowTimes> = serde_json::from_slice(text).map_err(|error| {
+            kymo_tensor::Error::Peer(format!("worker {worker} did not send what it measured: {error}"))
+        })?;
         let mut busy = 0.0;
-        for one in words.get(1..end).unwrap_or_default().chunks_exact(1 + STAGES.len()) {
-            let stages: Stages = std::array::from_fn(|stage| f64::from_bits(one[1 + stage]));
-            busy += stages.iter().sum::<f64>();
-            profile.add(windows.partition_point(|window| window.start < one[0] as usize), stages);
-        }
-        for one in words.get(end..).unwrap_or_default().chunks_exact(2) {
-            profile.add_read(one[0] as usize, f64::from_bits(one[1]));
+        for times in told {
+            busy += times.total().iter().sum::<f64>();
+            profile.add(windows.partition_point(|window| window.start < times.start), times);
         }
         longest = longest.max(busy);
     }
@@ -246,7 +227,7 @@ fn gather(
         Some(schedule) => schedule.iterations.len(),
         None => windows.len().div_ceil(learner.settings().windows_at_once().max(1)),
     };
-    profile.closing = ((seconds - longest) / iterations.max(1) as f64).max(0.0).min(seconds);
+    profile.add_closing(((seconds - longest) / iterations.max(1) as f64).max(0.0));
     Ok(())
 }
 

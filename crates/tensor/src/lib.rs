@@ -6,6 +6,7 @@
 
 pub mod arena;
 pub mod check;
+pub mod clock;
 pub mod cuda;
 pub mod dry;
 pub mod error;
@@ -19,6 +20,7 @@ mod simd;
 pub mod tape;
 
 pub use arena::{Arena, Buffer};
+pub use clock::{Of, Stage, Times};
 pub use cuda::{Device, Held};
 pub use error::{Error, Result};
 pub use op::{Back, Op, Shape, View};

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
+use crate::clock::{Stage, Within};
 use crate::cuda;
 use crate::dry::Ledger;
 use crate::error::{Error, Result};
@@ -121,6 +122,21 @@ pub trait Op: Send + Sync {
     /// Whether a GPU leaves it until somebody reads its output, which nobody may: for copies. It puts nothing aside.
     fn waits(&self) -> bool {
         false
+    }
+
+    /// What it is for, where time is counted.
+    fn stage(&self) -> Stage {
+        Stage::Products
+    }
+
+    /// Whether its output is of all snapshots that its inputs are of, and not of the latest: time is counted so, then.
+    fn joins_steps(&self) -> bool {
+        false
+    }
+
+    /// What was counted within it, where it ran tapes with clocks of their own.
+    fn within(&self) -> Option<Within> {
+        None
     }
 
     /// Computes all of `output` and of `saved`, which hold anything before.

@@ -4,10 +4,12 @@
 //! operations that take part in an exchange rely on.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use crate::arena::{Arena, Buffer};
+use crate::clock::{Clock, Of};
 use crate::cuda::{Held, Memory, Slice};
 use crate::dry::Lot;
 use crate::error::{Error, Result};
@@ -108,6 +110,8 @@ pub(crate) struct Node<'a> {
     pub(crate) lot: OnceLock<Lot>,
     pub(crate) saved: Numbers,
     pub(crate) wants_gradient: bool,
+    /// The snapshot it belongs to, where a clock is on.
+    pub(crate) of: Of,
 }
 
 impl<'a> Node<'a> {
@@ -121,6 +125,7 @@ impl<'a> Node<'a> {
             lot: OnceLock::new(),
             saved: Numbers::default(),
             wants_gradient,
+            of: Of::Nothing,
         }
     }
 }
@@ -129,12 +134,14 @@ impl<'a> Node<'a> {
 pub struct Tape<'a> {
     pub(crate) arena: &'a Arena,
     pub(crate) nodes: Vec<Node<'a>>,
+    /// Where the time goes, if anybody wants to know.
+    pub(crate) clock: Option<RefCell<Clock>>,
 }
 
 impl<'a> Tape<'a> {
     /// An empty tape that takes its buffers from `arena`.
     pub fn new(arena: &'a Arena) -> Self {
-        Tape { arena, nodes: Vec::new() }
+        Tape { arena, nodes: Vec::new(), clock: None }
     }
 
     /// Where buffers come from.
@@ -235,12 +242,19 @@ impl<'a> Tape<'a> {
     }
 
     pub(crate) fn push(&mut self, node: Node<'a>) -> Var {
-        self.nodes.push(node);
+        self.nodes.push(Node { of: self.now(), ..node });
         Var(self.nodes.len() - 1)
     }
 
     /// Applies an operation.
     pub fn apply(&mut self, op: impl Op + 'a, inputs: &[Var]) -> Result<Var> {
+        let begun = self.begun();
+        let var = self.apply_anywhere(op, inputs)?;
+        self.count(var, begun)?;
+        Ok(var)
+    }
+
+    fn apply_anywhere(&mut self, op: impl Op + 'a, inputs: &[Var]) -> Result<Var> {
         let shapes: Vec<Shape> = inputs.iter().map(|&input| self.shape(input)).collect();
         let shape = op.shape(&shapes)?;
         if let Some(device) = self.arena.device() {
@@ -288,6 +302,7 @@ impl<'a> Tape<'a> {
             lot: OnceLock::new(),
             saved,
             wants_gradient: inputs.iter().any(|input| self.nodes[input.0].wants_gradient),
+            of: Of::Nothing,
         })
     }
 
@@ -362,6 +377,7 @@ impl<'a> Tape<'a> {
                 None if op.collective() => self.arena.zeros(node.shape.len()),
                 None => continue,
             };
+            let begun = self.begun();
             // An input that is used twice gets a second buffer for its second use.
             let mut buffers: Vec<Option<Buffer>> = Vec::with_capacity(node.inputs.len());
             for input in &node.inputs {
@@ -395,6 +411,7 @@ impl<'a> Tape<'a> {
             }
             self.arena.give(scratch);
             self.arena.give(upstream);
+            self.count_back(index, begun)?;
         }
         let all = all.into_iter().map(|gradient| gradient.map(Numbers::Host)).collect();
         Ok(Gradients { arena: self.arena, all })

@@ -2,9 +2,9 @@
 //!
 //! The state of a vertex depends on the states of its neighbours, so nothing is left for the rows phase.
 
-use kymo_tensor::{Result, Shape, Tape, Var};
+use kymo_tensor::{Result, Shape, Stage, Tape, Var};
 
-use crate::frame::{Frame, Matrix};
+use crate::frame::{Frame, Matrix, each};
 use crate::memory::{Extent, Memory, Passed, handed};
 use crate::params::{Bound, Slot};
 use crate::{Exchanged, Model};
@@ -86,31 +86,37 @@ impl Model for Diffused {
             let (prefix, _) = self.layer(number);
             let of = |what: &str| params.get(&format!("{prefix}{what}"));
             let mut before: Option<Var> = handed.map(|before| before[number]);
-            for (frame, row) in window.iter().zip(&mut rows) {
+            rows = each(tape, window, |tape, step, frame| {
                 let state = match before {
                     Some(state) => frame.carry(tape, state)?,
                     None => tape.filled(Shape::new(frame.graph.vertices(), self.hidden), 0.0),
                 };
                 // The input is diffused once for both; it stands before the state at every step of every walk.
-                let heard = self.diffuse(tape, frame, *row)?;
+                let heard = self.diffuse(tape, frame, rows[step])?;
                 let beside = |states: Vec<Var>| -> Vec<Var> {
                     heard.iter().zip(states).flat_map(|(&input, state)| [input, state]).collect()
                 };
                 let diffused = beside(self.diffuse(tape, frame, state)?);
-                let gates = tape.linear_of(&diffused, of("gate.weight")?, of("gate.bias")?)?;
-                let gates = tape.sigmoid(gates)?;
-                let keep = tape.slice_columns(gates, 0..self.hidden)?;
-                let reset = tape.slice_columns(gates, self.hidden..2 * self.hidden)?;
-                let kept = tape.multiply(reset, state)?;
+                let (keep, kept) = tape.staged(Stage::Time, |tape| -> Result<(Var, Var)> {
+                    let gates = tape.linear_of(&diffused, of("gate.weight")?, of("gate.bias")?)?;
+                    let gates = tape.sigmoid(gates)?;
+                    let keep = tape.slice_columns(gates, 0..self.hidden)?;
+                    let reset = tape.slice_columns(gates, self.hidden..2 * self.hidden)?;
+                    Ok((keep, tape.multiply(reset, state)?))
+                })?;
                 let diffused = beside(self.diffuse(tape, frame, kept)?);
-                let candidate = tape.linear_of(&diffused, of("candidate.weight")?, of("candidate.bias")?)?;
-                let candidate = tape.tanh(candidate)?;
-                // z h + (1 - z) c = c + z (h - c)
-                let difference = tape.subtract(state, candidate)?;
-                let step = tape.multiply(keep, difference)?;
-                *row = tape.add(candidate, step)?;
-                before = Some(*row);
-            }
+                let row = tape.staged(Stage::Time, |tape| {
+                    let weight = of("candidate.weight")?;
+                    let candidate = tape.linear_of(&diffused, weight, of("candidate.bias")?)?;
+                    let candidate = tape.tanh(candidate)?;
+                    // z h + (1 - z) c = c + z (h - c)
+                    let difference = tape.subtract(state, candidate)?;
+                    let change = tape.multiply(keep, difference)?;
+                    tape.add(candidate, change)
+                })?;
+                before = Some(row);
+                Ok(row)
+            })?;
             after.extend(before);
         }
         Ok(Passed { steps: rows, after, ..Passed::default() })

@@ -6,9 +6,9 @@
 //! PyTorch Geometric Temporal use a GRU for `-O` as well, and the latter keeps the weight from one call to the next; here
 //! the paper is followed, and a window begins with the first weight.
 
-use kymo_tensor::{Result, Shape, Tape, Var};
+use kymo_tensor::{Result, Shape, Stage, Tape, Var};
 
-use crate::frame::{Frame, Matrix};
+use crate::frame::{Frame, Matrix, each};
 use crate::graph::Normalisation;
 use crate::memory::{Extent, Memory, Passed, handed};
 use crate::params::{Bound, Slot};
@@ -159,18 +159,19 @@ impl Model for Evolving {
         };
         let mut weights: Vec<Weight> = self.layers().map(begin).collect::<Result<_>>()?;
         let last = weights.len().saturating_sub(1);
-        let (mut steps, mut shared) = (Vec::with_capacity(window.len()), Vec::with_capacity(window.len()));
-        for frame in window {
+        let mut shared = Vec::with_capacity(window.len());
+        let steps = each(tape, window, |tape, _, frame| {
             let mut x = frame.features;
             for (layer, input, output) in self.layers() {
-                let now = match self.evolution {
-                    Evolution::Weights => Self::driven_by_itself(tape, params, layer, weights[layer])?,
+                let before = weights[layer];
+                let now = tape.staged(Stage::Time, |tape| match self.evolution {
+                    Evolution::Weights => Self::driven_by_itself(tape, params, layer, before),
                     Evolution::Vertices => {
                         let score = params.get(&format!("evolve.{layer}.score"))?;
                         let summary = frame.summary(tape, x, score, output)?;
-                        Self::driven_by_vertices(tape, params, layer, weights[layer], summary)?
+                        Self::driven_by_vertices(tape, params, layer, before, summary)
                     }
-                };
+                })?;
                 weights[layer] = now;
                 let matrix = Matrix::Normalised(self.normalisation);
                 let first = aggregates_first(input, output, tape.wants_gradient(x));
@@ -192,8 +193,8 @@ impl Model for Evolving {
                     }
                 };
             }
-            steps.push(x);
-        }
+            Ok(x)
+        })?;
         let after = weights.into_iter().flat_map(|now| [Some(now.weight), now.cell]).flatten().collect();
         Ok(Passed { steps, shared, after })
     }

@@ -6,7 +6,7 @@
 
 use kymo_tensor::{Result, Tape, Var};
 
-use crate::frame::{Frame, Matrix};
+use crate::frame::{Frame, Matrix, each};
 use crate::graph::Normalisation;
 use crate::memory::{Memory, Passed, handed};
 use crate::params::{Bound, Slot};
@@ -51,8 +51,7 @@ impl Model for Gated {
         window: &[Frame<'a>],
         _: &[Var],
     ) -> Result<Passed> {
-        let mut exchanged = Vec::with_capacity(window.len());
-        for frame in window {
+        let steps = each(tape, window, |tape, _, frame| {
             let mut x = frame.features;
             if let Some(before) = &self.before {
                 x = before.exchange(tape, params, frame, x)?;
@@ -61,9 +60,9 @@ impl Model for Gated {
             if !aggregates_first(self.input, 3 * self.hidden, tape.wants_gradient(x)) {
                 x = tape.matmul(x, params.get("gate.input")?)?;
             }
-            exchanged.push(frame.product(tape, Matrix::Normalised(self.normalisation), x)?);
-        }
-        Ok(Passed { steps: exchanged, ..Passed::default() })
+            frame.product(tape, Matrix::Normalised(self.normalisation), x)
+        })?;
+        Ok(Passed { steps, ..Passed::default() })
     }
 
     fn rows(&self, tape: &mut Tape<'_>, params: &Bound<'_>, exchanged: Exchanged<'_>) -> Result<Passed> {

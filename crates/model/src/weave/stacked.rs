@@ -1,8 +1,8 @@
 //! Structure first, then time: every snapshot is encoded by itself, and the encodings of a vertex are read in order.
 
-use kymo_tensor::{Result, Tape, Var};
+use kymo_tensor::{Result, Stage, Tape, Var};
 
-use crate::frame::Frame;
+use crate::frame::{Frame, each};
 use crate::memory::{Memory, Passed};
 use crate::params::{Bound, Slot};
 use crate::structure::Structure;
@@ -39,8 +39,9 @@ impl Model for Stacked {
         window: &[Frame<'a>],
         _: &[Var],
     ) -> Result<Passed> {
-        let exchange = |frame| self.structure.exchange(tape, params, frame, frame.features);
-        let steps = window.iter().map(exchange).collect::<Result<_>>()?;
+        let steps = each(tape, window, |tape, _, frame| {
+            self.structure.exchange(tape, params, frame, frame.features)
+        })?;
         Ok(Passed { steps, ..Passed::default() })
     }
 
@@ -51,7 +52,7 @@ impl Model for Stacked {
             .map(|&step| self.structure.rows(tape, params, step))
             .collect::<Result<_>>()?;
         match &self.time {
-            Some(time) => time.run(tape, params, &encoded, exchanged.before),
+            Some(time) => tape.staged(Stage::Time, |tape| time.run(tape, params, &encoded, exchanged.before)),
             None => Ok(Passed { steps: encoded, ..Passed::default() }),
         }
     }

@@ -2,8 +2,8 @@
 //!
 //! An iteration is led by its slowest bin and has at most `G - 1` other bins, none slower, all disjoint. For every bin as
 //! the leader, a search in falling order of value finds the others; it turns back where even the next value, taken for every bin
-//! still to come, is not enough, nor are the dearest groups that are left, two for every bin. A search that takes too long is given up, and what could at most have been found counts instead, so
-//! that what is said of *all* iterations is true in any case.
+//! still to come, is not enough, nor are the dearest groups that are left, two for every bin. A search that takes too long is given
+//! up, and what could at most have been found counts instead, so that what is said of *all* iterations is true in any case.
 
 use super::instance::Instance;
 

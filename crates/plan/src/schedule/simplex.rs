@@ -4,12 +4,14 @@
 //! lists of rows, and may be added at any time. What the caller wants is the price of each row (the dual); it proves what it makes
 //! of the prices by itself, so that rounding here costs tightness and never truth.
 
-/// Below this a number counts as nothing.
+/// Below this a number counts as nothing; a cost, below this part of the costs.
 const TINY: f64 = 1e-9;
 /// A smaller number is not divided by.
 const PIVOT: f64 = 1e-7;
 /// After so many pivots the inverse is made anew.
 const FRESH: usize = 100;
+/// Numbers of surplus columns begin here.
+const SURPLUS: usize = usize::MAX / 2;
 
 /// A column: what it costs, and the rows that it covers, once each.
 #[derive(Clone, Debug)]
@@ -22,18 +24,17 @@ pub(super) struct Column {
 pub(super) struct Cover {
     demands: Vec<f64>,
     columns: Vec<Column>,
-    /// The column in each place of the basis; those from [`Cover::surplus`] on are what a row has too much.
+    /// The column in each place of the basis; those from [`SURPLUS`] on are what a row has too much.
     basis: Vec<usize>,
     /// Whether a column is in the basis.
     inside: Vec<bool>,
     /// The inverse of the basis, by rows.
     inverse: Vec<Vec<f64>>,
     amounts: Vec<f64>,
+    /// A column that saves no more than this is no better than what is there: it may be rounding.
+    nothing: f64,
     pivots: usize,
 }
-
-/// Numbers of surplus columns begin here.
-const SURPLUS: usize = usize::MAX / 2;
 
 impl Cover {
     /// Rows of a demand of about 1, each with a column of its own for a start, and a last row that every column covers.
@@ -51,8 +52,18 @@ impl Cover {
         let mut basis: Vec<usize> = (0..costs.len()).collect();
         basis.push(SURPLUS + costs.len());
         let inside = vec![true; columns.len()];
-        let mut cover =
-            Cover { demands, columns, basis, inside, inverse: Vec::new(), amounts: Vec::new(), pivots: 0 };
+        // Seconds may be of any size, and so may what rounding leaves of them.
+        let nothing = TINY * costs.iter().copied().fold(0.0, f64::max);
+        let mut cover = Cover {
+            demands,
+            columns,
+            basis,
+            inside,
+            inverse: Vec::new(),
+            amounts: Vec::new(),
+            nothing,
+            pivots: 0,
+        };
         cover.refresh();
         cover
     }
@@ -112,16 +123,16 @@ impl Cover {
 
     /// The column that saves most for its rows, a surplus included.
     fn cheapest(&self, prices: &[f64]) -> Option<usize> {
-        let (mut found, mut least) = (None, -TINY);
+        let (mut found, mut least) = (None, -self.nothing);
         for (row, &price) in prices.iter().enumerate() {
             if price < least {
                 (found, least) = (Some(SURPLUS + row), price);
             }
         }
         for (number, column) in self.columns.iter().enumerate().filter(|(number, _)| !self.inside[*number]) {
-            let saved = column.cost - column.rows.iter().map(|&row| prices[row]).sum::<f64>();
-            if saved < least {
-                (found, least) = (Some(number), saved);
+            let dear = column.cost - column.rows.iter().map(|&row| prices[row]).sum::<f64>();
+            if dear < least {
+                (found, least) = (Some(number), dear);
             }
         }
         found
@@ -222,20 +233,22 @@ mod tests {
             alone in prop::collection::vec(1.0..2.0_f64, 2..12),
             columns in prop::collection::vec((1.0..4.0_f64, any::<u16>()), 0..300),
             last in 0.0..2.0_f64,
+            unit in prop_oneof![Just(1e-9), Just(1.0), Just(1e9)],
         ) {
             let rows = alone.len();
-            let mut cover = Cover::new(&alone, last);
+            let mut cover = Cover::new(&alone.iter().map(|cost| cost * unit).collect::<Vec<_>>(), last);
             for (cost, mask) in columns {
                 let rows = (0..rows).filter(|row| mask >> row & 1 == 1).chain([rows]).collect();
-                cover.add(Column { cost, rows });
+                cover.add(Column { cost: cost * unit, rows });
             }
             let prices = cover.solve(10_000);
+            let near = 1e-6 * unit;
             let sum: f64 = prices.iter().zip(&cover.demands).map(|(price, demand)| price * demand).sum();
-            prop_assert!((sum - cover.cost()).abs() < 1e-6, "{sum} and {}", cover.cost());
-            prop_assert!(prices.iter().all(|&price| price > -1e-6));
+            prop_assert!((sum - cover.cost()).abs() < near, "{sum} and {}", cover.cost());
+            prop_assert!(prices.iter().all(|&price| price > -near));
             prop_assert!(cover.amounts.iter().all(|&amount| amount > -1e-6));
             for column in &cover.columns {
-                prop_assert!(column.rows.iter().map(|&row| prices[row]).sum::<f64>() < column.cost + 1e-6);
+                prop_assert!(column.rows.iter().map(|&row| prices[row]).sum::<f64>() < column.cost + near);
             }
             prop_assert!(cover.pivots < 10_000);
         }

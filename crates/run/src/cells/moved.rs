@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kymo_plan::Route;
-use kymo_tensor::{Back, Error, Op, Result, Shape, Tape, Var, View};
+use kymo_tensor::{Back, Error, Op, Result, Shape, Stage, Tape, Var, View};
 
 use crate::team::Team;
 
@@ -20,6 +20,11 @@ pub(super) fn peer(error: kymo_comm::Error) -> Error {
 impl Op for Moved {
     fn name(&self) -> &'static str {
         "rows moved"
+    }
+
+    /// Rows that move are those of neighbours elsewhere, but for states that go with their vertices.
+    fn stage(&self) -> Stage {
+        Stage::Aggregation
     }
 
     fn shape(&self, inputs: &[Shape]) -> Result<Shape> {

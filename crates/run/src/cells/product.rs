@@ -9,7 +9,7 @@ use kymo_model::graph::Weighted;
 use kymo_plan::Route;
 use kymo_tensor::error::{expect_inputs, expect_shape};
 use kymo_tensor::ops::{multiply_sparse, multiply_sparse_transposed};
-use kymo_tensor::{Arena, Back, Op, Result, Shape, View};
+use kymo_tensor::{Arena, Back, Op, Result, Shape, Stage, View};
 use kymo_trace::Kind;
 
 use super::moved::{add, peer};
@@ -27,6 +27,10 @@ pub(super) struct Product<'a> {
 impl Op for Product<'_> {
     fn name(&self) -> &'static str {
         "product with rows elsewhere"
+    }
+
+    fn stage(&self) -> Stage {
+        Stage::Aggregation
     }
 
     fn shape(&self, inputs: &[Shape]) -> Result<Shape> {

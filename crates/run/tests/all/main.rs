@@ -10,6 +10,7 @@ mod leaks;
 mod learns;
 mod modes;
 mod oracle;
+mod profile;
 mod refused;
 mod resume;
 mod workers;

@@ -9,7 +9,7 @@ use kymo_model::zoo;
 use kymo_plan::schedule::Limit;
 use kymo_plan::strategy::{Parallel, find};
 use kymo_run::parallel::Sharing;
-use kymo_run::profile::Profile;
+use kymo_run::profile;
 use kymo_run::settings::{Features, Mode};
 use kymo_run::shared::Shared;
 use kymo_run::team::Team;
@@ -211,9 +211,8 @@ fn a_schedule_trains_what_one_worker_trains_by_it() {
     settings.parallel.workers = 3;
     let shared = Shared::open(settings, store.clone()).unwrap();
     let windows = shared.windows().len();
-    let mut profile = Profile::new(windows);
-    (0..windows).for_each(|window| profile.add(window, [0.0, 1.0, (window * 7 % 5) as f64, 0.0]));
-    let schedule = profile.schedule("dygnex", 3, 2, &Limit::default()).unwrap().schedule;
+    let costs = (0..windows).map(|window| 1.0 + (window * 7 % 5) as f64).collect();
+    let schedule = profile::schedule(costs, 0.0, "dygnex", [3, 2], &Limit::default()).unwrap().schedule;
     let train = |team: Arc<Team>| {
         let mut learner = Learner::join(shared.clone(), team, &Sharing::Groups).unwrap();
         let mut losses = Vec::new();

@@ -212,7 +212,7 @@ fn windows_are_scheduled_once_they_are_measured() {
     assert!(seconds.iter().all(|times| times.as_array().unwrap().len() == 1), "{profile}");
     let stages =
         |times: &Value| times[0].as_array().unwrap().iter().all(|seconds| seconds.as_f64().unwrap() >= 0.0);
-    assert!(seconds.iter().all(stages) && profile["stages"].as_array().unwrap().len() == 4, "{profile}");
+    assert!(seconds.iter().all(stages) && profile["stages"].as_array().unwrap().len() == 6, "{profile}");
     assert!(profile["closing"].as_f64().unwrap() >= 0.0 && !profile["machine"].as_str().unwrap().is_empty());
     let iterations: Vec<Vec<Vec<usize>>> = serde_json::from_value(schedule["iterations"].clone()).unwrap();
     let mut groups = iterations.concat().concat();

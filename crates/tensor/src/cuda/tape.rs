@@ -84,6 +84,7 @@ impl<'a> Tape<'a> {
             let node = &self.nodes[index];
             let Some(op) = node.op.as_ref().filter(|_| node.wants_gradient) else { continue };
             let Some(upstream) = all[index].take() else { continue };
+            let begun = self.begun();
             // An input that is used twice gets a second memory for its second use.
             let mut sums: Vec<Option<(Memory, bool)>> = Vec::with_capacity(node.inputs.len());
             for input in &node.inputs {
@@ -122,6 +123,7 @@ impl<'a> Tape<'a> {
                     None => all[input.0] = Some(memory),
                 }
             }
+            self.count_back(index, begun)?;
         }
         let all = all.into_iter().map(|gradient| gradient.map(Numbers::Device)).collect();
         Ok(Gradients { arena: self.arena, all })

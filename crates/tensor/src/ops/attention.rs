@@ -6,6 +6,7 @@
 
 use super::attention_loops::{Sizes, backward, forward};
 use super::pieces::{by_pieces, taken};
+use crate::clock::Stage;
 use crate::cuda::{self, Argument, Device, Launch, Memory, Source};
 use crate::error::{Error, Result, expect_shape};
 use crate::op::{Back, Op, Shape, View};
@@ -52,6 +53,14 @@ fn shapes(inputs: &[View<'_>]) -> Vec<Shape> {
 impl Op for Attention {
     fn name(&self) -> &'static str {
         "attention"
+    }
+
+    fn stage(&self) -> Stage {
+        Stage::Time
+    }
+
+    fn joins_steps(&self) -> bool {
+        true
     }
 
     fn shape(&self, inputs: &[Shape]) -> Result<Shape> {

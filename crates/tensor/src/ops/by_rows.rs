@@ -6,11 +6,14 @@
 //! legal because the result is a sum over rows: its gradient is known up to a factor, the gradient of the result.
 
 use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
 use rayon::prelude::*;
 
 use super::ROWS;
 use crate::arena::{Arena, Buffer};
+use crate::clock::{Of, Within};
 use crate::error::{Error, Result, expect_shape};
 use crate::op::{Back, Op, Shape, View};
 use crate::tape::{Numbers, Tape, Var};
@@ -25,6 +28,8 @@ struct ByRows<'a, F> {
     /// How many of the inputs have a row for each row; the others are shared by all.
     by_row: usize,
     wants_gradient: Vec<bool>,
+    /// What each input belongs to, and what blocks take, where a clock is on.
+    counted: Option<(Vec<Of>, Mutex<Within>)>,
     body: F,
 }
 
@@ -41,8 +46,12 @@ where
         inputs: &[View<'_>],
         shared: &mut [Option<Buffer>],
         own: &mut [Option<&mut [f32]>],
+        within: &mut Within,
     ) -> Result<f64> {
         let mut tape = Tape::new(arena);
+        if self.counted.is_some() {
+            tape.start_clock();
+        }
         let mut vars = Vec::with_capacity(inputs.len());
         for (index, (&input, &wants)) in inputs.iter().zip(&self.wants_gradient).enumerate() {
             let view = if index < self.by_row { input.rows(rows.clone()) } else { input };
@@ -51,6 +60,9 @@ where
             } else {
                 tape.constant(view.shape, view.values)?
             });
+        }
+        for (&var, &of) in vars.iter().zip(self.counted.iter().flat_map(|(of, _)| of)) {
+            tape.belongs(var, of);
         }
         let (by_row, all) = vars.split_at(self.by_row);
         let sum = (self.body)(&mut tape, rows, by_row, all)?;
@@ -70,6 +82,7 @@ where
                 *sum = gradients.take(var).and_then(Numbers::into_host);
             }
         }
+        within.add(&tape);
         Ok(f64::from(tape.value(sum)[0]))
     }
 }
@@ -101,6 +114,15 @@ where
             .filter(|(_, wants)| **wants)
             .map(|(shape, _)| shape.len())
             .sum()
+    }
+
+    fn joins_steps(&self) -> bool {
+        true
+    }
+
+    fn within(&self) -> Option<Within> {
+        let (_, within) = self.counted.as_ref()?;
+        Some(within.lock().unwrap_or_else(PoisonError::into_inner).clone())
     }
 
     fn forward(&self, inputs: &[View<'_>], output: &mut [f32], saved: &mut [f32]) -> Result<()> {
@@ -144,6 +166,7 @@ where
                 let mut shared: Vec<Option<Buffer>> = (self.by_row..inputs.len()).map(zeros).collect();
                 let end = ((number + 1) * piece).min(self.rows);
                 let mut sum = 0.0;
+                let (begun, mut within) = (self.counted.as_ref().map(|_| Instant::now()), Within::default());
                 for start in (number * piece..end).step_by(ROWS) {
                     let rows = start..(start + ROWS).min(end);
                     let mut own: Vec<Option<&mut [f32]>> = Vec::with_capacity(slots.len());
@@ -154,7 +177,11 @@ where
                             mine
                         }));
                     }
-                    sum += self.run_block(&arena, rows, inputs, &mut shared, &mut own)?;
+                    sum += self.run_block(&arena, rows, inputs, &mut shared, &mut own, &mut within)?;
+                }
+                if let (Some((_, all)), Some(begun)) = (&self.counted, begun) {
+                    within.add_busy(begun);
+                    all.lock().unwrap_or_else(PoisonError::into_inner).join(&within);
                 }
                 self.arena.take_back(arena);
                 Ok((sum, shared))
@@ -210,7 +237,9 @@ impl<'a> Tape<'a> {
             return body(self, 0..rows, by_row, shared);
         }
         let wants_gradient = inputs.iter().map(|&input| self.wants_gradient(input)).collect();
-        let op = ByRows { arena: self.arena(), rows, by_row: by_row.len(), wants_gradient, body };
+        let of = |_| (inputs.iter().map(|&input| self.of(input)).collect(), Mutex::default());
+        let counted = self.clock.as_ref().map(of);
+        let op = ByRows { arena: self.arena(), rows, by_row: by_row.len(), wants_gradient, counted, body };
         self.apply(op, &inputs)
     }
 }

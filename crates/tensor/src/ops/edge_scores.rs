@@ -9,6 +9,7 @@ use super::ROWS;
 use super::aggregate::{Sum, Take};
 use super::edges::{EDGES, by_segments, sums_of_entries};
 use crate::arena::Arena;
+use crate::clock::Stage;
 use crate::cuda;
 use crate::error::{Error, Result, expect_inputs, expect_shape};
 use crate::lines::run;
@@ -26,6 +27,10 @@ struct EdgeScores<'a> {
 impl Op for EdgeScores<'_> {
     fn name(&self) -> &'static str {
         "edge scores"
+    }
+
+    fn stage(&self) -> Stage {
+        Stage::Aggregation
     }
 
     fn shape(&self, inputs: &[Shape]) -> Result<Shape> {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::edges::{EDGES, by_segments};
 use crate::arena::Arena;
+use crate::clock::Stage;
 use crate::cuda::{self, Launch};
 use crate::error::{Error, Result, expect_inputs, expect_shape};
 use crate::lines::{Lines, Piece, run};
@@ -142,6 +143,10 @@ fn add_gradient(shares: &[f32], upstream: &[f32], means: &[f32], gradient: &mut 
 impl Op for EdgeSoftmax<'_> {
     fn name(&self) -> &'static str {
         "edge softmax"
+    }
+
+    fn stage(&self) -> Stage {
+        Stage::Aggregation
     }
 
     fn shape(&self, inputs: &[Shape]) -> Result<Shape> {

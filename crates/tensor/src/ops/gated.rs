@@ -7,6 +7,7 @@ use super::elementwise::add_scaled;
 use super::pieces::{by_pieces, taken};
 use super::product::{Columns, ColumnsMut, Side, multiply_columns, weight_gradient_columns};
 use super::recurrent::{Input, Part, mix, mix_back, split, state_row};
+use crate::clock::Stage;
 use crate::cuda;
 use crate::error::{Result, expect_shape};
 use crate::op::{Back, Op, Shape, View};
@@ -140,6 +141,10 @@ impl Gated {
 impl Op for Gated {
     fn name(&self) -> &'static str {
         "gated cell"
+    }
+
+    fn stage(&self) -> Stage {
+        Stage::Time
     }
 
     fn shape(&self, inputs: &[Shape]) -> Result<Shape> {

@@ -13,6 +13,7 @@ use super::graph_attention_back::{Kept, back_by_column, back_by_row};
 use super::graph_attention_loops::{Scores, attend, scale, scale_parts};
 use super::spmm::expect_heads;
 use crate::arena::Arena;
+use crate::clock::Stage;
 use crate::cuda;
 use crate::dry::Ledger;
 use crate::error::{Error, Result, expect_inputs, expect_shape};
@@ -93,6 +94,10 @@ impl GraphAttention<'_> {
 impl Op for GraphAttention<'_> {
     fn name(&self) -> &'static str {
         "graph attention"
+    }
+
+    fn stage(&self) -> Stage {
+        Stage::Aggregation
     }
 
     fn shape(&self, inputs: &[Shape]) -> Result<Shape> {

@@ -6,6 +6,7 @@
 use super::pieces::{by_pieces, taken};
 use super::product::{Columns, ColumnsMut, Side, multiply_columns, sum_columns, weight_gradient_columns};
 use super::recurrent::{Input, Part, mix, mix_back, quarters_mut, split, state_row};
+use crate::clock::Stage;
 use crate::cuda;
 use crate::error::{Result, expect_shape};
 use crate::op::{Back, Op, Shape, View};
@@ -104,6 +105,10 @@ impl Gru {
 impl Op for Gru {
     fn name(&self) -> &'static str {
         "gru cell"
+    }
+
+    fn stage(&self) -> Stage {
+        Stage::Time
     }
 
     fn shape(&self, inputs: &[Shape]) -> Result<Shape> {

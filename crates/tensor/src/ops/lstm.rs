@@ -6,6 +6,7 @@
 use super::pieces::{by_pieces, taken};
 use super::product::{Columns, ColumnsMut, Side, multiply_columns, weight_gradient_columns};
 use super::recurrent::{Input, Part, quarters_mut, split};
+use crate::clock::Stage;
 use crate::cuda;
 use crate::error::{Error, Result, expect_shape};
 use crate::op::{Back, Op, Shape, View};
@@ -173,6 +174,10 @@ impl Lstm {
 impl Op for Lstm {
     fn name(&self) -> &'static str {
         "lstm cell"
+    }
+
+    fn stage(&self) -> Stage {
+        Stage::Time
     }
 
     fn shape(&self, inputs: &[Shape]) -> Result<Shape> {

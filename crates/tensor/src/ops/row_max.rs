@@ -8,6 +8,7 @@ use super::aggregate::{AHEAD, add_segments};
 use super::edges::by_segments;
 use super::sums::add_parts;
 use crate::arena::Arena;
+use crate::clock::Stage;
 use crate::cuda::{self, Source};
 use crate::dry::Ledger;
 use crate::error::{Result, expect_inputs, expect_shape};
@@ -103,6 +104,10 @@ fn add_chosen_body<const FUSED: bool>(gradient: &Gradient<'_>, piece: &Piece, ou
 impl Op for RowMax<'_> {
     fn name(&self) -> &'static str {
         "row max"
+    }
+
+    fn stage(&self) -> Stage {
+        Stage::Aggregation
     }
 
     fn shape(&self, inputs: &[Shape]) -> Result<Shape> {

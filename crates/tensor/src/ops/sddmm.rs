@@ -6,6 +6,7 @@ use super::aggregate::{AHEAD, Sum, Take};
 use super::spmm::expect_heads;
 use super::sums::{Factors, Rows, dots, sums};
 use crate::arena::Arena;
+use crate::clock::Stage;
 use crate::cuda;
 use crate::error::{Result, expect_inputs, expect_shape};
 use crate::lines::{Lines, Piece, run};
@@ -100,6 +101,10 @@ struct Sddmm<'a> {
 impl Op for Sddmm<'_> {
     fn name(&self) -> &'static str {
         "sddmm"
+    }
+
+    fn stage(&self) -> Stage {
+        Stage::Aggregation
     }
 
     fn shape(&self, inputs: &[Shape]) -> Result<Shape> {

@@ -8,6 +8,7 @@ use super::aggregate::{Sum, Take};
 use super::sddmm::Dots;
 use super::sums::{Factors, Rows, dots, sums};
 use crate::arena::Arena;
+use crate::clock::Stage;
 use crate::cuda::{self, Held};
 use crate::dry::Ledger;
 use crate::error::{Error, Result, expect_inputs, expect_shape};
@@ -55,6 +56,10 @@ pub(super) fn expect_heads(op: &'static str, width: usize, heads: usize) -> Resu
 impl Op for Spmm<'_> {
     fn name(&self) -> &'static str {
         "spmm"
+    }
+
+    fn stage(&self) -> Stage {
+        Stage::Aggregation
     }
 
     fn shape(&self, inputs: &[Shape]) -> Result<Shape> {
