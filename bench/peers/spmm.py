@@ -139,8 +139,9 @@ def main():
                          "floor": floor, "apart": apart})
             print(f"spmm {vertices} x {entries}, {width} columns: kymo {ours:.4f} ms, cuSPARSE {direct:.4f} ({direct / ours:.2f}x), torch "
                   f"{through_torch:.4f} ({through_torch / ours:.2f}x), {floor / ours:.0%} of the floor of memory, norms apart {apart:.0e}", flush=True)
-    result = {"date": time.strftime("%Y-%m-%d"), "machine": torch.cuda.get_device_name(), "rows": rows}
-    pathlib.Path(args.output).write_text(json.dumps(result, indent=1) + "\n")
+            # After every row: graphs take long to make, and what is done stays.
+            result = {"date": time.strftime("%Y-%m-%d"), "machine": torch.cuda.get_device_name(), "rows": rows}
+            pathlib.Path(args.output).write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":
