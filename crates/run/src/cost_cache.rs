@@ -75,13 +75,6 @@ impl Kept {
     }
 }
 
-/// The user's cache folder for this program: `$XDG_CACHE_HOME/kymo`, or `~/.cache/kymo`.
-pub fn folder() -> Option<PathBuf> {
-    let named = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let base = named("XDG_CACHE_HOME").or_else(|| named("HOME").map(|home| home.join(".cache")))?;
-    Some(base.join("kymo"))
-}
-
 fn path(folder: &Path, key: &Key) -> PathBuf {
     let text = serde_json::to_vec(key).unwrap_or_default();
     folder.join(format!("costs-{:08x}.json", crc32fast::hash(&text)))

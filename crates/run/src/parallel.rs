@@ -132,7 +132,9 @@ impl Sharing {
 /// Seconds of windows and of closing an iteration that earlier runs on this machine left, if they may be used.
 fn cached(shared: &Shared, windows: &[Range<Step>], workers: usize) -> Result<Option<(Vec<f64>, f64)>> {
     let parallel = &shared.settings.parallel;
-    let Some(folder) = cost_cache::folder().filter(|_| parallel.cached_costs) else { return Ok(None) };
+    let Some(folder) = kymo_tensor::cache::folder().filter(|_| parallel.cached_costs) else {
+        return Ok(None);
+    };
     let threads = (rayon::current_num_threads() / workers.max(1)).max(1);
     let key = Key { workers, ..Key::new(shared, threads) };
     // What cannot be read is said, and made anew, by training.

@@ -72,7 +72,7 @@ impl Scheduling {
         learner.measures = open;
         let mut kept = None;
         if parallel.cached_costs && learner.team.leads() {
-            let (found, warning) = match cost_cache::folder() {
+            let (found, warning) = match kymo_tensor::cache::folder() {
                 Some(folder) => cost_cache::read(&folder, &key(learner)),
                 None => (None, Some("there is no cache folder; set XDG_CACHE_HOME".into())),
             };
@@ -182,7 +182,7 @@ impl Scheduling {
             watch.note(&format!("the costs of earlier runs were off by {:.1} %: {what}", 100.0 * off));
         }
         if off.is_none_or(|off| off > STALE)
-            && let Some(folder) = cost_cache::folder()
+            && let Some(folder) = kymo_tensor::cache::folder()
         {
             let kept = Kept { key: key(learner), model, closing: self.profile.closing };
             cost_cache::write(&folder, &kept).iter().for_each(|warning| watch.note(warning));

@@ -5,6 +5,7 @@
 //! [`Op`] is the only seam: one operation, its shape rule, its values, its gradient.
 
 pub mod arena;
+pub mod cache;
 pub mod check;
 pub mod clock;
 pub mod cuda;

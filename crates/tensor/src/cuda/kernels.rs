@@ -70,11 +70,9 @@ pub(super) fn binary(
     Ok(binary)
 }
 
-/// Where compiled kernels are kept: `$XDG_CACHE_HOME/kymo/kernels`, or `.cache` in the home folder.
+/// Where compiled kernels are kept.
 pub fn folder() -> Option<PathBuf> {
-    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let cache = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")))?;
-    Some(cache.join("kymo").join("kernels"))
+    Some(crate::cache::folder()?.join("kernels"))
 }
 
 /// Writes a file under another name first: whoever reads it at the same time sees all of it or nothing.
