@@ -100,8 +100,8 @@ def main():
                 seconds = statistics.median(wall for wall, _ in last)
                 busy = [statistics.median(epoch[1][worker] for epoch in last) for worker in range(workers)]
                 plan = json.loads((run / "schedule.json").read_text()) if (run / "schedule.json").exists() else None
-                calibrated = plan and plan.get("calibration") and f"{seconds / (plan['seconds'] * plan['calibration']):.2f}"
-                predicted = (f"{plan['seconds']:.2f}", f"{seconds / plan['seconds']:.2f}", plan["optimiser_steps"], calibrated or "") if plan else ("", "", "", "")
+                calibrated = plan and plan.get("calibration") and f"{seconds / (plan['predicted'] * plan['calibration']):.2f}"
+                predicted = (f"{plan['predicted']:.2f}", f"{seconds / plan['predicted']:.2f}", plan["optimiser_steps"], calibrated or "") if plan else ("", "", "", "")
                 text.append(f"| {workers} | `{strategy}` | {seconds:.2f} | {predicted[0]} | {predicted[1]} | {predicted[3]} | {max(busy) / max(min(busy), 1e-9):.3f} "
                             f"| {100 * sum(busy) / (workers * seconds):.1f} % | {predicted[2]} |")
                 if (run / "profile.json").exists():

@@ -29,6 +29,7 @@ pub mod scheduling;
 pub mod session;
 pub mod settings;
 pub mod shared;
+mod sharing;
 pub mod split;
 pub mod task;
 pub mod team;

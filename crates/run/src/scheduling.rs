@@ -17,6 +17,8 @@ use crate::folder::Folder;
 use crate::learner::Learner;
 use crate::profile::{Profile, WindowTimes, schedule};
 use crate::saved::Position;
+use crate::settings::Parallel;
+use crate::sharing;
 use crate::train::Watch;
 
 /// The most seconds that a scheduler may look, however long an epoch takes.
@@ -29,10 +31,12 @@ pub struct Facts {
     pub strategy: String,
     /// The scheduler whose answer it is.
     pub by: &'static str,
-    /// Predicted seconds of an epoch.
+    /// Seconds of an epoch, by the slowest bins of its iterations.
     pub seconds: f64,
+    /// Predicted seconds of an epoch: less where workers share cores, because those who are done leave theirs to the others.
+    pub predicted: f64,
     /// Seconds that the first epoch by this schedule took for each second predicted. Windows were measured beside others than
-    /// they are now run beside; where workers share cores, that matters. What later epochs take is `seconds` times this.
+    /// they are now run beside. What later epochs take is `predicted` times this.
     pub calibration: Option<f64>,
     /// Seconds that no schedule can beat.
     pub bound: f64,
@@ -115,10 +119,10 @@ impl Scheduling {
         let measured = std::mem::take(&mut learner.measured);
         let parallel = learner.settings().parallel.clone();
         if let Some(mut facts) = self.untried.take() {
-            facts.calibration = Some(seconds / facts.seconds.max(1e-9));
+            facts.calibration = Some(seconds / facts.predicted.max(1e-9));
             watch.note(&format!(
                 "the first epoch by the schedule took {seconds:.3} s, {:.3} s were predicted; later ones are predicted to take as long",
-                facts.seconds
+                facts.predicted
             ));
             if let Some(folder) = folder {
                 folder.write_json("schedule.json", &facts)?;
@@ -144,7 +148,7 @@ impl Scheduling {
                 gap: 0.001,
             };
             let found = self.profile.schedule(scheduler, parallel.workers, parallel.groups, &limit)?;
-            let facts = facts(&parallel.strategy, &found);
+            let facts = facts(&parallel, &found, &self.profile);
             if let Some(folder) = folder {
                 folder.write_json("profile.json", &self.profile)?;
                 folder.write_json("schedule.json", &facts)?;
@@ -231,9 +235,22 @@ fn gather(learner: &Learner, profile: &mut Profile, measured: &[WindowTimes], se
     Ok(())
 }
 
-fn facts(strategy: &str, found: &Scheduled) -> Facts {
+/// How many workers with the threads of this one have a core for each of them.
+fn at_once() -> f64 {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    cores as f64 / rayon::current_num_threads().max(1) as f64
+}
+
+fn facts(parallel: &Parallel, found: &Scheduled, profile: &Profile) -> Facts {
+    let iterations = &found.schedule.iterations;
     Facts {
-        strategy: strategy.into(),
+        predicted: sharing::epoch(
+            iterations,
+            (&profile.costs(), profile.closing),
+            parallel.workers,
+            at_once(),
+        ),
+        strategy: parallel.strategy.clone(),
         by: found.by,
         seconds: found.seconds,
         calibration: None,
