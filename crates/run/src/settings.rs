@@ -39,13 +39,11 @@ pub struct Parallel {
     pub workers: usize,
     /// A name of `kymo list strategies`.
     pub strategy: String,
-    /// Windows of an iteration, whose gradients make one step of the optimiser; 0: one for each worker where workers train
-    /// whole windows, one otherwise.
+    /// Windows of an iteration, whose gradients make one step; 0: one for each worker that trains whole windows, one otherwise.
     pub windows: usize,
     /// Windows that a scheduler may give a worker in an iteration, one after the other.
     pub groups: usize,
-    /// Epochs before windows are scheduled by what they took, which is the median; the first of several is not counted, and the
-    /// second is often still slow.
+    /// Epochs before windows are scheduled by the median of what they took; the first of several is not counted.
     pub profile_epochs: usize,
     /// Whether these epochs are scheduled, too, by what earlier runs on this machine took (the user's cache folder), where that is
     /// known. What such a run computes depends on the cache, so it must be asked for.
@@ -138,6 +136,8 @@ pub struct Link {
     pub negatives: usize,
     /// The share of them that were linked before.
     pub historical: f64,
+    /// How much a link counts in the loss, where a pair without one counts 1.
+    pub weight: f64,
     /// Links of a step that are trained on at most; 0: all.
     pub positives: usize,
     /// Pairs without a link for every link, in evaluation.
@@ -281,6 +281,7 @@ impl Default for Link {
         Link {
             negatives: 4,
             historical: 0.5,
+            weight: 1.0,
             positives: 5_000,
             evaluate_negatives: 100,
             evaluate_positives: 10_000,
@@ -382,6 +383,7 @@ impl Settings {
         })?;
         let shares = [
             ("link.historical", self.link.historical, 1.0),
+            ("link.weight", self.link.weight, 1e6),
             ("model.dropout", self.model.dropout, 0.99),
             ("split.train", self.split.train, 1.0),
             ("split.validation", self.split.validation, 1.0),
@@ -493,5 +495,6 @@ mod tests {
         assert!(wrong(|s| s.train.learning_rate = f64::NAN).contains("above 0"));
         assert!(wrong(|s| s.train.optimiser = "adan".into()).contains("adam, adamw, sgd"));
         assert!(wrong(|s| s.link.historical = 1.5).contains("from 0 to 1"));
+        assert!(wrong(|s| s.link.weight = f64::INFINITY).contains("found inf"));
     }
 }

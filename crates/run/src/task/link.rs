@@ -206,6 +206,18 @@ fn score(scorer: &Scorer<'_>, pairs: &[(Vertex, Vertex)], t: Step, tallies: &mut
     scores
 }
 
+impl Links {
+    /// How much each pair counts, where links count otherwise than others.
+    fn weights(&self, tape: &mut Tape<'_>, truth: &[f32]) -> Result<Option<Var>> {
+        let weight = self.link.weight as f32;
+        if weight == 1.0 {
+            return Ok(None);
+        }
+        let weights: Vec<f32> = truth.iter().map(|&linked| if linked > 0.0 { weight } else { 1.0 }).collect();
+        Ok(Some(tape.copied(Shape::new(weights.len(), 1), &weights)?))
+    }
+}
+
 fn both_ends(tape: &mut Tape<'_>, embedding: Var, extra: &[Var]) -> kymo_tensor::Result<Var> {
     let ends = decoder::ends(tape, embedding, extra)?;
     tape.concatenate_columns(&ends)
@@ -258,8 +270,9 @@ impl Goal for Links {
                 }
             };
             let scores = decoder::scores(tape, params, ends, pairs)?;
+            let weights = self.weights(tape, &truth)?;
             let truth = tape.copied(Shape::new(truth.len(), 1), &truth)?;
-            losses.push(tape.binary_cross_entropy(scores, truth, None, 1.0 / count as f32)?);
+            losses.push(tape.binary_cross_entropy(scores, truth, weights, 1.0 / count as f32)?);
         }
         Ok(Some(tape.add_all(&losses)?))
     }

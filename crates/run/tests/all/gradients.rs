@@ -16,6 +16,7 @@ fn steps_go_along_the_gradient_of_the_loss_of_every_task() {
             settings.train.mode = mode;
             settings.data.features = Features::Both;
             settings.task.class_weights = ClassWeights::Balanced;
+            settings.link.weight = 2.5;
             // Without momentum yet and without a limit, the first step of this optimiser is the gradient itself.
             settings.train.optimiser = "sgd".into();
             (settings.train.learning_rate, settings.train.clip) = (1.0, 0.0);
@@ -49,4 +50,18 @@ fn steps_go_along_the_gradient_of_the_loss_of_every_task() {
             }
         }
     }
+}
+
+#[test]
+fn links_count_as_much_as_they_weigh() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let store = Sketch::random(1, 20, 12).write(&path);
+    let loss = |weight: f64| {
+        let mut settings = settings(&path, "link-prediction", "gcn-gru");
+        settings.link.weight = weight;
+        f64::from(Learner::open(settings, store.clone()).unwrap().step(2..5, 7).unwrap().unwrap())
+    };
+    let [without, once, thrice] = [0.0, 1.0, 3.0].map(loss);
+    assert!(once > without && ((thrice - without) - 3.0 * (once - without)).abs() < 1e-5 * thrice);
 }

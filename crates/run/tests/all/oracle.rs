@@ -121,6 +121,7 @@ fn plain(store: &Path, task: &str, model: &str) -> Settings {
     settings.train.learning_rate = 0.05;
     settings.train.clip = 0.0;
     settings.train.loss = kymo_run::settings::LossAt::All;
+    settings.link.weight = 2.0;
     settings
 }
 
