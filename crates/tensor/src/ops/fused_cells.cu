@@ -458,15 +458,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                 // Through r to the state: from the gradient of n first.
 #pragma unroll
                 for (int block = 0; block < BLOCKS; ++block) r[block] = here.load(cell, stride, WIDTH + 16 * block);
-                begin_products();
 #pragma unroll
                 for (int block = 0; block < BLOCKS; ++block) {
                     multiply<TILES>(through, dn[block], of_n, block, 0);
                     multiply<TILES>(sums, dz[block], of_h, block, 0);
                 }
-                end_products();
-                pin<TILES>(through);
-                pin<TILES>(sums);
 #pragma unroll
                 for (int block = 0; block < BLOCKS; ++block) {
                     const Piece h = here.load(state, WIDTH, 16 * block);
@@ -479,7 +475,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                     outlet.keep(here, 1, block, dr[block]);
                 }
             }
-            begin_products();
 #pragma unroll
             for (int block = 0; block < BLOCKS; ++block) {
                 if (STATE) multiply<TILES>(sums, dr[block], of_h, BLOCKS + block, 0);
@@ -489,9 +484,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                     multiply<X_TILES>(sums_x, dn[block], of_x, 2 * BLOCKS + block, 0);
                 }
             }
-            end_products();
-            pin<TILES>(sums);
-            pin<DX ? X_TILES : 1>(sums_x);
         } else {
 #pragma unroll
             for (int block = 0; block < BLOCKS; ++block) {
@@ -525,16 +517,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                 if (CELL == LSTM && before) here.store(before, STATE_WIDTH, WIDTH + column, c, adds);
 #pragma unroll
                 for (int group = 0; group < GROUPS; ++group) outlet.keep(here, group, block, d[group]);
-                begin_products();
 #pragma unroll
                 for (int part = 0; part < H_GROUPS; ++part)
                     if (STATE) multiply<TILES>(sums, d[part], of_h, part * BLOCKS + block, 0);
 #pragma unroll
                 for (int part = 0; part < X_GROUPS; ++part)
                     if (DX) multiply<X_TILES>(sums_x, d[x_group(part)], of_x, part * BLOCKS + block, 0);
-                end_products();
-                pin<TILES>(sums);
-                pin<DX ? X_TILES : 1>(sums_x);
             }
         }
         if (STATE && before)
