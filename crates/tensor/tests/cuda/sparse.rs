@@ -27,9 +27,15 @@ pub fn patterns() -> Vec<(&'static str, Arc<Pattern>)> {
 /// Widths that are divided among lanes, and some that are not.
 pub const WIDTHS: [usize; 8] = [1, 3, 16, 20, 64, 128, 192, 48];
 
+/// A hub that several blocks sum, each a piece, beside rows that are short.
+fn large_hub() -> Arc<Pattern> {
+    let hub = (0..2900u32).map(|column| (1, column));
+    Arc::new(Pattern::from_edges(3, 3000, hub.chain([(0, 5), (2, 2999)])).unwrap())
+}
+
 #[test]
 fn products() {
-    for (name, pattern) in patterns() {
+    for (name, pattern) in patterns().into_iter().chain([("large hub", large_hub())]) {
         for width in WIDTHS {
             let x: Vec<Input> = wanted(vec![numbers(pattern.columns(), width, 1)]);
             same(&format!("sum, {name}, {width}"), &x, |tape, vars| {
