@@ -1,21 +1,17 @@
 """EvolveGCN-O in PyTorch under the protocol that its authors publish with their code, on the snapshots of bench/suites/evolvegcn.toml: do
-the figures of the paper come out?
+the figures of the paper come out, and what do the differences of Kymo's run make of them?
 
-    python3 bench/peers/evolvegcn.py [--only college] [--seeds 1,2,3] [--cell matrix|pygt] [--directed] [--epochs N] [--data ../shared/data]
-        [--output bench/results/evolvegcn-peer.json]
+    python3 bench/peers/evolvegcn.py [--only otc] [--seeds 1,2,3] [--change relu,order] [--device cuda] [--data ../shared/data]
+        [--epochs N] [--every N] [--output FILE]
 
-Needs torch and numpy (and torch-geometric-temporal for `--cell pygt`): see bench/peers/run.py, which installs them.
+Needs torch and numpy: see bench/peers/run.py, which installs them.
 
 As in the authors' parameter files and code (IBM/EvolveGCN): an edge stands for both directions, its weight is the number of events; the
-symmetric normalisation with a loop at every vertex; one-hot degrees; two layers of 100 columns with a random leaky ReLU; 10 snapshots of
-history and the present one; for every link so many pairs without one, the source drawn from those of the links, the target from the ends
-of edges in the history; cross-entropy weighed by class; a classifier with one hidden layer; Adam, one sample a step, in the order of
-time; MAP on validation every 5 epochs, the best epoch tested, an end after 50 epochs without a better one. Not the same: the authors'
-code looks at validation after every epoch from the seventh on, and leaves the ReLU random there.
-
-`--cell matrix` is the GRU of the authors' code, whose columns are the columns of a weight; `--cell pygt` is the layer of PyTorch Geometric
-Temporal, which is square, so that all columns are as many as there are degrees.
-`--directed` takes edges as they are in the files, as Kymo does unless it is told otherwise.
+symmetric normalisation with a loop at every vertex; one-hot degrees; two layers of 100 columns with a random leaky ReLU, also where they are
+judged; weights that evolve by a GRU whose columns are theirs; 10 snapshots of history and the present one; for every link so many pairs
+without one, the source drawn from those of the links, the target from the vertices of each snapshot of the history; cross-entropy weighed by
+class; a classifier with one hidden layer; Adam, one sample a step, in the order of time; MAP on validation, the best epoch tested, an end
+after 50 epochs without a better one. `--change` takes some of it as Kymo's run has it: see CHANGES.
 
 `mrr-evolvegcn` and `map` are those of crates/model/src/metric: all pairs are ranked, steps count the same.
 """
@@ -29,7 +25,6 @@ import pathlib
 import statistics
 import sys
 import time
-import types
 
 import numpy
 import torch
@@ -45,11 +40,23 @@ DATA = {
             "weights": (0.05, 0.95), "negatives": 100, "classifier": 400, "train": 0.7, "epochs": 500, "patience": 50,
             "published": {"mrr-evolvegcn": 0.0968, "map": 0.0028}},
 }
-HIDDEN, HISTORY, VALIDATION, EVERY = 100, 10, 0.1, 5
+HIDDEN, HISTORY, VALIDATION = 100, 10, 0.1
+
+# What the run of bench/suites/evolvegcn.toml has instead.
+CHANGES = {
+    "weights": "classes are not weighed in the loss",
+    "lstm": "weights evolve by the paper's LSTM, and begin as Glorot and Bengio have it",
+    "relu": "layers end in a ReLU, behind a bias",
+    "classifier": "the classifier has as many hidden columns as the layers",
+    "window": "the present snapshot is one of the ten",
+    "order": "samples come in random order",
+    "sources": "every link's own source gets its absent pairs, which may repeat",
+    "targets": "absent targets are drawn from all vertices that an edge was ever at, each as likely as the other",
+}
 
 
 class Snapshots:
-    """For every step: the edges, sorted; the normalised matrix; the degrees."""
+    """For every step: the edges, sorted; the normalised matrix; the degrees; the vertices that edges are at."""
 
     def __init__(self, case):
         with gzip.open(arguments.data / case["file"], "rt") as file:
@@ -59,16 +66,16 @@ class Snapshots:
         self.vertices = int(ends.max()) + 1
         source, target = ends[: len(rows)], ends[len(rows) :]
         steps = ((stamp - stamp.min()) // case["window"]).astype(numpy.int64)
-        self.edges, self.matrices, self.degrees = [], [], []
+        self.edges, self.matrices, self.degrees, self.active = [], [], [], []
         for step in range(int(steps.max()) + 1):
             here = steps == step
-            keys = source[here] * self.vertices + target[here]
-            if not arguments.directed:
-                keys = numpy.concatenate([keys, target[here] * self.vertices + source[here]])
+            keys = numpy.concatenate([source[here] * self.vertices + target[here], target[here] * self.vertices + source[here]])
             keys, counts = numpy.unique(keys, return_counts=True)
-            self.edges.append(numpy.stack([keys // self.vertices, keys % self.vertices]))
-            self.matrices.append(self.normalised(self.edges[-1], counts))
-            self.degrees.append(torch.from_numpy(numpy.bincount(self.edges[-1][0], minlength=self.vertices)))
+            edges = numpy.stack([keys // self.vertices, keys % self.vertices])
+            self.edges.append(torch.from_numpy(edges).to(arguments.device))
+            self.active.append(torch.from_numpy(numpy.unique(edges)).to(arguments.device))
+            self.matrices.append(self.normalised(edges, counts).to(arguments.device))
+            self.degrees.append(torch.from_numpy(numpy.bincount(edges[0], minlength=self.vertices)).to(arguments.device))
         self.width = int(max(degrees.max() for degrees in self.degrees)) + 1
 
     def normalised(self, edges, counts):
@@ -79,7 +86,15 @@ class Snapshots:
         root = numpy.bincount(rows, weights=values, minlength=self.vertices) ** -0.5
         values = torch.from_numpy((values * root[rows] * root[columns]).astype(numpy.float32))
         matrix = torch.sparse_coo_tensor(torch.from_numpy(numpy.stack([rows, columns])), values, (self.vertices, self.vertices))
-        return matrix.coalesce().to_sparse_csr()
+        return matrix.coalesce()
+
+
+def uniform(limit, *shape):
+    return torch.nn.Parameter(torch.empty(shape, device=arguments.device).uniform_(-limit, limit))
+
+
+def glorot(*shape):
+    return uniform(math.sqrt(6 / (shape[-1] + shape[-2])), *shape)
 
 
 class MatrixGru(torch.nn.Module):
@@ -87,55 +102,53 @@ class MatrixGru(torch.nn.Module):
 
     def __init__(self, rows, columns):
         super().__init__()
-        limit = lambda width: 1 / math.sqrt(width)
-        self.weight = torch.nn.Parameter(torch.empty(rows, columns).uniform_(-limit(columns), limit(columns)))
-        self.input = torch.nn.Parameter(torch.empty(3, rows, rows).uniform_(-limit(rows), limit(rows)))
-        self.state = torch.nn.Parameter(torch.empty(3, rows, rows).uniform_(-limit(rows), limit(rows)))
-        self.bias = torch.nn.Parameter(torch.zeros(3, rows, columns))
+        self.weight = uniform(columns**-0.5, rows, columns)
+        self.input, self.state = uniform(rows**-0.5, 3, rows, rows), uniform(rows**-0.5, 3, rows, rows)
+        self.bias = uniform(0, 3, rows, columns)
 
-    def weights(self, steps):
+    def forward(self, steps):
         weight = self.weight
         for _ in range(steps):
             update, reset = torch.sigmoid((self.input[:2] + self.state[:2]) @ weight + self.bias[:2])
             candidate = torch.tanh(self.input[2] @ weight + self.state[2] @ (reset * weight) + self.bias[2])
             weight = (1 - update) * weight + update * candidate
-            yield weight
+        return weight
 
 
-class SquareGru(torch.nn.Module):
-    """The weights of PyTorch Geometric Temporal's layer."""
+class MatrixLstm(torch.nn.Module):
+    """The same with a long short-term memory, as in equation 5 of the paper; input and state are one."""
 
-    def __init__(self, rows, _):
+    def __init__(self, rows, columns):
         super().__init__()
-        # It imports torch_sparse for a type that this layer does not use.
-        sys.modules.setdefault("torch_sparse", types.SimpleNamespace(SparseTensor=object))
-        from torch_geometric_temporal.nn.recurrent import EvolveGCNO
+        self.weight, self.state, self.bias = glorot(rows, columns), glorot(4 * rows, rows), glorot(4 * rows, columns)
 
-        self.layer = EvolveGCNO(rows)
-
-    def weights(self, steps):
-        weight = self.layer.initial_weight
+    def forward(self, steps):
+        weight, cell = self.weight, 0
         for _ in range(steps):
-            _, weight = self.layer.recurrent_layer(weight, weight)
-            yield weight[0]
+            enter, keep, new, out = (self.state @ weight + self.bias).chunk(4)
+            cell = torch.sigmoid(keep) * cell + torch.sigmoid(enter) * torch.tanh(new)
+            weight = torch.sigmoid(out) * torch.tanh(cell)
+        return weight
 
 
 class Model(torch.nn.Module):
     def __init__(self, width, classifier):
         super().__init__()
-        hidden = HIDDEN if arguments.cell == "matrix" else width
-        cell = MatrixGru if arguments.cell == "matrix" else SquareGru
-        self.cells = torch.nn.ModuleList([cell(width, hidden), cell(hidden, hidden)])
-        self.activation = torch.nn.RReLU()
-        self.first, self.second = torch.nn.Linear(2 * hidden, classifier), torch.nn.Linear(classifier, 2)
+        cell = MatrixLstm if "lstm" in arguments.change else MatrixGru
+        self.cells = torch.nn.ModuleList([cell(width, HIDDEN), cell(HIDDEN, HIDDEN)])
+        self.biases = torch.nn.ParameterList([uniform(0, HIDDEN), uniform(0, HIDDEN)]) if "relu" in arguments.change else [0, 0]
+        # It stays random where the model is judged, as in the authors' code.
+        self.activation = torch.nn.ReLU() if "relu" in arguments.change else torch.nn.RReLU()
+        columns = HIDDEN if "classifier" in arguments.change else classifier
+        self.first, self.second = torch.nn.Linear(2 * HIDDEN, columns), torch.nn.Linear(columns, 2)
+        self.to(arguments.device)
 
     def embed(self, snapshots, step):
-        steps = range(step - HISTORY, step + 1)
+        """Weights evolve through the window; the last snapshot is all that they are used for."""
+        first, second = (cell(HISTORY + ("window" not in arguments.change)) for cell in self.cells)
         # A one-hot row times a weight is a row of the weight.
-        products = [weight[snapshots.degrees[t]] for t, weight in zip(steps, self.cells[0].weights(len(steps)))]
-        rows = [self.activation(snapshots.matrices[t] @ product) for t, product in zip(steps, products)]
-        *_, weight = self.cells[1].weights(len(steps))
-        return self.activation(snapshots.matrices[step] @ (rows[-1] @ weight))
+        rows = self.activation(snapshots.matrices[step] @ first[snapshots.degrees[step]] + self.biases[0])
+        return self.activation(snapshots.matrices[step] @ (rows @ second) + self.biases[1])
 
     def ends(self, embeddings):
         """What the classifier's first layer makes of each end."""
@@ -143,21 +156,39 @@ class Model(torch.nn.Module):
         return embeddings @ source.t() + self.first.bias, embeddings @ target.t()
 
 
-def absent(random, links, history, vertices, each):
-    """Pairs that are no links, none of them twice."""
+def drawn(of, count):
+    return of[torch.randint(len(of), (count,), device=arguments.device)]
+
+
+def absent(snapshots, step, each):
+    """Pairs that are no links of the next step, and no loops."""
+    links, vertices = snapshots.edges[step + 1], snapshots.vertices
     wanted = each * links.shape[1]
-    source, target = random.choice(links[0], 4 * wanted), random.choice(history, 4 * wanted)
-    keys = (source * vertices + target)[source != target]
-    _, first = numpy.unique(keys, return_index=True)
-    keys = keys[numpy.sort(first)]
-    keys = keys[~numpy.isin(keys, links[0] * vertices + links[1])][:wanted]
-    return numpy.stack([keys // vertices, keys % vertices])
+    count = wanted if "sources" in arguments.change else 4 * wanted
+    if "targets" in arguments.change:
+        pool = torch.unique(torch.cat(snapshots.active[: step + 1]))
+    else:
+        pool = torch.cat(snapshots.active[step - HISTORY : step + 1])
+    source = links[0].repeat(each) if "sources" in arguments.change else drawn(links[0], count)
+    keys = source * vertices + drawn(pool, count)
+    if "sources" not in arguments.change:
+        # Of those that are the same, the first.
+        ordered, order = torch.sort(keys, stable=True)
+        first = torch.ones_like(ordered, dtype=torch.bool)
+        first[1:] = ordered[1:] != ordered[:-1]
+        keys = keys[torch.sort(order[first]).values]
+    keys = keys[~torch.isin(keys, links[0] * vertices + links[1]) & (keys // vertices != keys % vertices)][:wanted]
+    return torch.stack([keys // vertices, keys % vertices])
+
+
+def scores_of(source, target, out):
+    """The scores of some sources with all targets."""
+    return (torch.relu(source[:, None] + target[None]) * out).sum(-1)
 
 
 def judge(model, snapshots, steps):
     """MRR by source and average precision over all pairs: means over steps."""
     reciprocals, precisions = [], []
-    model.eval()
     with torch.no_grad():
         for step in steps:
             links = snapshots.edges[step + 1]
@@ -165,74 +196,61 @@ def judge(model, snapshots, steps):
                 continue
             source, target = model.ends(model.embed(snapshots, step))
             out = model.second.weight[1] - model.second.weight[0]
-            scores = torch.empty(snapshots.vertices, snapshots.vertices)
-            for vertex in range(snapshots.vertices):
-                scores[vertex] = torch.relu(source[vertex] + target) @ out
-            is_link = torch.zeros(scores.shape, dtype=torch.bool)
-            is_link[links[0], links[1]] = True
-            means = []
-            for vertex in numpy.unique(links[0]):
-                row, mine = scores[vertex], scores[vertex][is_link[vertex]]
-                ordered = torch.sort(row).values
-                above = len(row) - torch.searchsorted(ordered, mine, right=True)
-                equal = torch.searchsorted(ordered, mine, right=True) - torch.searchsorted(ordered, mine)
-                means.append((1 / (above + (equal + 1) / 2)).mean().item())
-            reciprocals.append(statistics.fmean(means))
-            ordered, order = torch.sort(scores.flatten(), descending=True)
-            hits = torch.cumsum(is_link.flatten()[order].double(), 0)
+            scores = torch.empty(len(source), len(target), device=source.device)
+            for some in torch.arange(len(source), device=source.device).split(256 if arguments.device == "cuda" else 1):
+                scores[some] = all_scores(source[some], target, out)
+            mine = scores[links[0], links[1]]
+            above, equal = torch.empty_like(mine), torch.empty_like(mine)
+            for some in torch.arange(len(mine), device=mine.device).split(512):
+                rows = scores[links[0, some]]
+                above[some] = (rows > mine[some, None]).sum(1).float()
+                equal[some] = (rows == mine[some, None]).sum(1).float()
+            sources, place = torch.unique(links[0], return_inverse=True)
+            sums = torch.zeros(len(sources), device=mine.device).index_add_(0, place, 1 / (above + (equal + 1) / 2))
+            reciprocals.append((sums / torch.bincount(place)).mean().item())
             # Equal scores share the precision at the last of them.
-            last = torch.cat([ordered[1:] != ordered[:-1], torch.tensor([True])])
-            hits, ranks = hits[last], torch.nonzero(last).flatten().double() + 1
-            gained = torch.diff(hits, prepend=torch.zeros(1, dtype=torch.double))
-            precisions.append((gained * hits / ranks).sum().item() / hits[-1].item())
-    model.train()
+            at_least = lambda of: len(of) - torch.searchsorted(torch.sort(of).values, mine)
+            precisions.append((at_least(mine) / at_least(scores.flatten()).double()).mean().item())
     return {"mrr-evolvegcn": statistics.fmean(reciprocals), "map": statistics.fmean(precisions)}
 
 
 def run(name, seed):
     case, begun = DATA[name], time.monotonic()
     torch.manual_seed(seed)
-    torch.set_num_threads(arguments.threads)
-    random = numpy.random.default_rng(seed)
     snapshots = Snapshots(case)
     last = len(snapshots.edges) - 1
     bounds = [HISTORY, int(last * case["train"]), int(last * (case["train"] + VALIDATION)), last]
-    train, validation, test = (range(start, end) for start, end in zip(bounds, bounds[1:]))
+    train, validation, test = (list(range(start, end)) for start, end in zip(bounds, bounds[1:]))
     model = Model(snapshots.width, case["classifier"])
-    optimiser = torch.optim.Adam(model.parameters(), lr=case["rate"])
-    weights = torch.tensor(case["weights"])
-    best, kept, waited = -1.0, None, 0
-    for epoch in range(arguments.epochs or case["epochs"]):
-        total = 0.0
-        for step in train:
+    optimiser = torch.optim.Adam(model.parameters(), lr=case["rate"], fused=arguments.device == "cuda")
+    weights = torch.tensor((1.0, 1.0) if "weights" in arguments.change else case["weights"], device=arguments.device)
+    best, tested, waited = -1.0, None, 0
+    for epoch in range(1, (arguments.epochs or case["epochs"]) + 1):
+        losses = []
+        for step in (train[place] for place in (torch.randperm(len(train)) if "order" in arguments.change else range(len(train)))):
             links = snapshots.edges[step + 1]
             if links.shape[1] == 0:
                 continue
-            history = numpy.concatenate([numpy.unique(snapshots.edges[t]) for t in range(step - HISTORY, step + 1)])
-            pairs = numpy.concatenate([links, absent(random, links, history, snapshots.vertices, case["negatives"])], 1)
-            labels = torch.zeros(pairs.shape[1], dtype=torch.long)
-            labels[: links.shape[1]] = 1
+            pairs = torch.cat([links, absent(snapshots, step, case["negatives"])], 1)
+            labels = (torch.arange(pairs.shape[1], device=arguments.device) < links.shape[1]).long()
             source, target = model.ends(model.embed(snapshots, step))
-            logits = model.second(torch.relu(source[pairs[0]] + target[pairs[1]]))
+            logits = model.second(torch.relu(source.index_select(0, pairs[0]) + target.index_select(0, pairs[1])))
             loss = (weights[labels] * torch.nn.functional.cross_entropy(logits, labels, reduction="none")).mean()
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
-            total += loss.item()
-        if (epoch + 1) % EVERY:
+            losses.append(loss.detach())
+        if epoch % arguments.every:
             continue
         reached = judge(model, snapshots, validation)
-        waited += EVERY
+        waited += arguments.every
         if reached["map"] > best:
-            best, waited = reached["map"], 0
-            kept = {key: value.clone() for key, value in model.state_dict().items()}
-            tested = judge(model, snapshots, test)
-        print(f"{name}, seed {seed}, epoch {epoch + 1}: loss {total / len(train):.4f}, validation {reached}, best epoch's test {tested},"
-              f" {time.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
-        if waited >= case["patience"]:
+            best, waited, tested = reached["map"], 0, judge(model, snapshots, test) | {"best epoch": epoch}
+        print(f"{name}, {arguments.change}, seed {seed}, epoch {epoch}: loss {torch.stack(losses).mean().item():.4f}, validation {reached},"
+              f" best epoch's test {tested}, {time.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
+        if waited >= case["patience"] or time.monotonic() - begun > arguments.seconds:
             break
-    model.load_state_dict(kept)
-    return judge(model, snapshots, test) | {"validation": best, "epochs": epoch + 1, "seconds": round(time.monotonic() - begun)}
+    return tested | {"validation": best, "epochs": epoch, "seconds": round(time.monotonic() - begun)}
 
 
 def main():
@@ -246,13 +264,20 @@ def main():
         runs = [run(name, int(seed)) for seed in arguments.seeds.split(",")]
         means = {metric: statistics.fmean(run[metric] for run in runs) for metric in case["published"]}
         results[name] = {"runs": runs, "mean": means, "published": case["published"]}
-        print(name, json.dumps(results[name]), flush=True)
+        print(name, arguments.change, json.dumps(results[name]), flush=True)
     if arguments.output:
-        facts = {"date": time.strftime("%Y-%m-%d"), "command": " ".join(["python3", *sys.argv]), "torch": torch.__version__,
-                 "cell": arguments.cell, "directed": arguments.directed}
+        facts = {"date": time.strftime("%Y-%m-%d"), "torch": torch.__version__, "changed": arguments.change}
         temporary = arguments.output + ".partial"
         pathlib.Path(temporary).write_text(json.dumps(facts | {"results": results}, indent=1) + "\n")
         os.replace(temporary, arguments.output)
+
+
+def changes(names):
+    names = list(CHANGES) if names == "all" else [name for name in names.split(",") if name]
+    for name in names:
+        if name not in CHANGES:
+            raise argparse.ArgumentTypeError(f"there is no {name}; there are {', '.join(CHANGES)}, all")
+    return names
 
 
 if __name__ == "__main__":
@@ -260,10 +285,14 @@ if __name__ == "__main__":
     parser.add_argument("--data", type=pathlib.Path, default=ROOT / ".." / "shared" / "data")
     parser.add_argument("--only")
     parser.add_argument("--seeds", default="1,2,3")
-    parser.add_argument("--cell", choices=["matrix", "pygt"], default="matrix")
-    parser.add_argument("--directed", action="store_true")
+    parser.add_argument("--change", type=changes, default=[], help="; ".join(f"{name}: {what}" for name, what in CHANGES.items()))
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--epochs", type=int, help="instead of the authors' number")
+    parser.add_argument("--every", type=int, default=5, help="epochs from one look at validation to the next")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="a run ends at the first look after so many")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--output")
     arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    all_scores = torch.compile(scores_of, dynamic=True) if arguments.device == "cuda" else scores_of
     main()

@@ -104,9 +104,11 @@ pub fn same_within(
                 "{name}: {what} has {found} at {place}, expected {expected} (largest {largest})"
             );
         }
-        // The worst number may be far off by bad luck; all of them together may not.
+        // The worst number may be far off by bad luck (a sum of thousands that nearly cancel each other is, on the host as well);
+        // many together may not.
         let apart = (off / norm.max(1e-6)).sqrt();
-        assert!(apart <= f64::from(tolerance) / 4.0, "{name}: {what} is off by {apart:.1e} of its norm");
+        let few = expected.len() < 64;
+        assert!(few || apart <= f64::from(tolerance) / 4.0, "{name}: {what} is off by {apart:.1e} of its norm");
     }
     for _ in 0..2 {
         let again = run(&arena, inputs, &build);
