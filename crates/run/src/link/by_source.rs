@@ -65,7 +65,7 @@ mod tests {
         #[test]
         fn all_links_are_kept_and_no_edge_is_absent(steps in steps(2..5), seed in any::<u64>(), each in 0usize..5) {
             let history = history(&steps);
-            let sampler = Sampler { history: &history, vertices: VERTICES, seed };
+            let sampler = Sampler { history: &history, recent: None, vertices: VERTICES, seed };
             let t = steps.len() - 2;
             let (all, asked) = (edges(&steps[t + 1]), edges(&steps[t + 1]).split_off(steps[t + 1].len() / 3));
             let out = by_source(&sampler, t, &all, &asked, each);
@@ -99,7 +99,7 @@ mod tests {
             let (t, links) = (past.len() - 1, edges(&next[0]));
             let of = |later: &[_], threads| {
                 let history = history(&[&past[..], later].concat());
-                let sampler = Sampler { history: &history, vertices: VERTICES, seed: 3 };
+                let sampler = Sampler { history: &history, recent: None, vertices: VERTICES, seed: 3 };
                 let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
                 pool.install(|| by_source(&sampler, t, &links, &links, 9))
             };

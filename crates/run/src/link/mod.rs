@@ -7,12 +7,14 @@ pub mod by_source;
 pub mod decoder;
 pub mod edgebank;
 pub mod history;
+pub mod recent;
 pub mod sample;
 pub mod spread;
 
 pub use by_source::BySource;
 pub use edgebank::EdgeBank;
 pub use history::{Facts, History};
+pub use recent::Recent;
 pub use sample::{Purpose, Sampler};
 
 #[cfg(test)]

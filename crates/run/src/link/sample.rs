@@ -7,6 +7,7 @@ use kymo_graph::snapshot::{Edge, Step, Vertex};
 use rayon::prelude::*;
 
 use super::history::History;
+use super::recent::Recent;
 use crate::random::Random;
 
 /// What a draw is for: draws of different purposes are independent of each other.
@@ -35,6 +36,8 @@ const TRIES: u64 = 128;
 pub struct Sampler<'a> {
     /// What was known when.
     pub history: &'a History,
+    /// The targets of recent steps, where others are not drawn.
+    pub recent: Option<&'a Recent>,
     /// How many vertices there are.
     pub vertices: usize,
     /// Another seed gives other samples.
@@ -49,8 +52,8 @@ impl Sampler<'_> {
 
     /// Fills `out` with random absent targets of `source`, drawn at the places from `first` on.
     ///
-    /// They are drawn uniformly from the vertices that were a target up to `t`, or from all while there are none, and may
-    /// repeat. Where no absent one is found, because the source is linked to nearly everything, the last one drawn stands.
+    /// They are drawn uniformly from the vertices that were a target up to `t` (or from the targets of recent steps), or from
+    /// all while there are none, and may repeat. Where no absent one is found, because the source is linked to nearly everything, the last one drawn stands.
     pub(super) fn fill(
         &self,
         draws: Random,
@@ -60,7 +63,7 @@ impl Sampler<'_> {
         first: usize,
         out: &mut [Vertex],
     ) {
-        let seen = self.history.seen_targets(t);
+        let seen = self.recent.map_or_else(|| self.history.seen_targets(t), |recent| recent.targets(t));
         for (place, out) in (first as u64..).zip(out) {
             for attempt in 0..TRIES {
                 let position = place * TRIES + attempt;
@@ -146,7 +149,7 @@ mod tests {
     use super::*;
 
     fn sampler(history: &History, seed: u64) -> Sampler<'_> {
-        Sampler { history, vertices: VERTICES, seed }
+        Sampler { history, recent: None, vertices: VERTICES, seed }
     }
 
     /// Absent targets for links, given after all edges of their step.

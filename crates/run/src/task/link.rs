@@ -18,7 +18,7 @@ use crate::cells::moved;
 use crate::error::{Error, Result};
 use crate::link::decoder::{self, Decoder, Pairs, Pasts};
 use crate::link::spread::spread;
-use crate::link::{BySource, EdgeBank, Purpose, Sampler};
+use crate::link::{BySource, EdgeBank, Purpose, Recent, Sampler};
 use crate::pass::Pass;
 use crate::random::Random;
 use crate::settings::{Link, Settings};
@@ -58,6 +58,10 @@ impl Task for LinkPrediction {
         Ok(Box::new(Links {
             split: Split::by_time(store.steps().saturating_sub(1), settings)?,
             pasts: Pasts::new(store)?,
+            recent: match settings.link.recent {
+                0 => None,
+                steps => Some(Recent::new(store, steps)?),
+            },
             store: store.clone(),
             link: settings.link.clone(),
             window: settings.train.window as u32,
@@ -72,6 +76,8 @@ struct Links {
     store: Arc<Store>,
     split: Split,
     pasts: Pasts,
+    /// What absent targets are drawn from in training, where that is not everything.
+    recent: Option<Recent>,
     link: Link,
     /// Steps that the forgetful EdgeBank remembers.
     window: u32,
@@ -108,7 +114,7 @@ impl Scorer<'_> {
 
 impl Links {
     fn sampler(&self, seed: u64) -> Sampler<'_> {
-        Sampler { history: &self.pasts.along, vertices: self.store.vertices(), seed }
+        Sampler { history: &self.pasts.along, recent: None, vertices: self.store.vertices(), seed }
     }
 
     fn scorer<'a>(&'a self, says: Says<'a>) -> Result<Scorer<'a>> {
@@ -125,7 +131,8 @@ impl Links {
     /// The pairs of one step that are trained on, links first, and how many links there are.
     fn drawn(&self, sample: Step, salt: u64) -> Result<(Pairs, usize)> {
         let edges = self.store.snapshot(sample + 1)?.edges;
-        let sampler = self.sampler(Random::new(self.seed).stream(PAIRS).word(salt));
+        let seed = Random::new(self.seed).stream(PAIRS).word(salt);
+        let sampler = Sampler { recent: self.recent.as_ref(), ..self.sampler(seed) };
         let links = sampler.choose(&edges, self.link.positives, Purpose::Train, sample);
         let each = self.link.negatives;
         let mut absent = Vec::new();

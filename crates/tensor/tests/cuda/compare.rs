@@ -108,7 +108,10 @@ pub fn same_within(
         // many together may not.
         let apart = (off / norm.max(1e-6)).sqrt();
         let few = expected.len() < 64;
-        assert!(few || apart <= f64::from(tolerance) / 4.0, "{name}: {what} is off by {apart:.1e} of its norm");
+        assert!(
+            few || apart <= f64::from(tolerance) / 4.0,
+            "{name}: {what} is off by {apart:.1e} of its norm"
+        );
     }
     for _ in 0..2 {
         let again = run(&arena, inputs, &build);
