@@ -25,6 +25,6 @@ pub use clock::{Of, Stage, Times};
 pub use cuda::{Device, Held};
 pub use error::{Error, Result};
 pub use op::{Back, Op, Shape, View};
-pub use pairs::weigh_positive_sums;
+pub use pairs::{Tiles, weigh_pair};
 pub use pattern::Pattern;
 pub use tape::{Gradients, Numbers, Tape, Var};

@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use super::mean::Mean;
-use super::ranking::{Thresholds, average_precision, sources, sum};
+use super::ranking::{Thresholds, average_precision, sources, sum, together};
 use super::{Evidence, Metric, Needs, Tally};
 
 /// Average precision of the links of a step among all pairs of vertices, averaged over the steps.
@@ -34,8 +34,8 @@ impl Metric for Map {
     }
 }
 
-/// Rows counted by one thread before its counts are added to those of others.
-const ROWS: usize = 64;
+/// Blocks of rows counted by one thread before its counts are added to those of others.
+const BLOCKS: usize = 4;
 
 fn judge(step: &Evidence<'_>) -> Option<(f64, f64)> {
     let Evidence::AllPairs { vertices, starts, targets, scores } = *step else { return None };
@@ -43,21 +43,27 @@ fn judge(step: &Evidence<'_>) -> Option<(f64, f64)> {
     if with_links.is_empty() {
         return None;
     }
-    let of_links = |row: &mut Vec<f32>, (source, targets): &(u32, &[u32])| -> Vec<f32> {
-        scores(*source, row);
-        targets.iter().map(|&target| row[target as usize]).collect()
+    let together = together(vertices);
+    let room = || vec![0.0; together * vertices];
+    let of_links = |rows: &mut Vec<f32>, some: &[(u32, &[u32])]| -> Vec<f32> {
+        let sources: Vec<u32> = some.iter().map(|(source, _)| *source).collect();
+        scores(&sources, &mut rows[..sources.len() * vertices]);
+        let rows = some.iter().zip(rows.chunks_exact(vertices));
+        rows.flat_map(|((_, targets), row)| targets.iter().map(|&target| row[target as usize])).collect()
     };
-    let present: Vec<Vec<f32>> = with_links.par_iter().map_init(|| vec![0.0; vertices], of_links).collect();
+    let present: Vec<Vec<f32>> = with_links.par_chunks(together).map_init(room, of_links).collect();
     let present = present.concat();
     let thresholds = Thresholds::new(&present);
-    // The scores of all pairs would not fit into memory: they are counted row by row as they are made.
-    let empty = || (vec![0.0; vertices], vec![0; thresholds.places()]);
-    let count = |(mut row, mut counts): (Vec<f32>, Vec<u64>), source: u32| {
-        scores(source, &mut row);
-        thresholds.add(&mut counts, &row);
-        (row, counts)
+    // The scores of all pairs would not fit into memory: they are counted as they are made.
+    let empty = || (room(), vec![0; thresholds.places()]);
+    let all: Vec<u32> = (0..vertices as u32).collect();
+    let count = |(mut rows, mut counts): (Vec<f32>, Vec<u64>), sources: &[u32]| {
+        let mine = &mut rows[..sources.len() * vertices];
+        scores(sources, mine);
+        thresholds.add(&mut counts, mine);
+        (rows, counts)
     };
-    let rows = (0..vertices as u32).into_par_iter().with_min_len(ROWS).fold(empty, count);
+    let rows = all.par_chunks(together).with_min_len(BLOCKS).fold(empty, count);
     let all = rows.map(|(_, counts)| counts).reduce(|| vec![0; thresholds.places()], sum);
     Some((average_precision(&thresholds.count(&present), &all), 1.0))
 }
@@ -68,7 +74,7 @@ mod tests {
 
     use super::*;
     use crate::metric::average_precision::plain;
-    use crate::metric::ranking::any_score;
+    use crate::metric::ranking::{any_score, of_each};
     use crate::metric::value;
 
     const STARTS: [usize; 5] = [0, 2, 3, 3, 5];
@@ -82,6 +88,7 @@ mod tests {
     /// The number is that of scikit-learn's `average_precision_score` over all sixteen pairs.
     #[test]
     fn all_pairs_of_a_step_are_ranked_in_one_list() {
+        let score = of_each(score);
         let step = Evidence::AllPairs { vertices: 4, starts: &STARTS, targets: &TARGETS, scores: &score };
         assert!((value(&Map, &[step]).unwrap() - 0.7722222222222221).abs() < 1e-15);
         // One link, shown first: the mean with the step before, whatever the number of links.
@@ -92,11 +99,11 @@ mod tests {
     #[test]
     fn it_does_not_depend_on_threads() {
         let vertices = 300;
-        let scores = |source: u32, row: &mut [f32]| {
+        let scores = of_each(|source: u32, row: &mut [f32]| {
             for (target, score) in row.iter_mut().enumerate() {
                 *score = ((source * 7919 + target as u32).wrapping_mul(2654435761) >> 18) as f32;
             }
-        };
+        });
         let starts: Vec<usize> = (0..=vertices).map(|vertex| 3 * vertex).collect();
         let targets: Vec<u32> = (0..vertices).flat_map(|_| [5, 77, 290]).collect();
         let step = Evidence::AllPairs { vertices, starts: &starts, targets: &targets, scores: &scores };
@@ -116,7 +123,7 @@ mod tests {
             let starts: Vec<usize> =
                 (0..=7).map(|vertex| links.iter().filter(|(source, _)| *source < vertex).count()).collect();
             let targets: Vec<u32> = links.iter().map(|&(_, target)| target).collect();
-            let row = |source: u32, row: &mut [f32]| row.copy_from_slice(&scores[source as usize * 7..][..7]);
+            let row = of_each(|source, row: &mut [f32]| row.copy_from_slice(&scores[source as usize * 7..][..7]));
             let step = Evidence::AllPairs { vertices: 7, starts: &starts, targets: &targets, scores: &row };
             let ranked: Vec<_> = (0..49u32)
                 .map(|pair| (scores[pair as usize], links.contains(&(pair / 7, pair % 7))))

@@ -112,8 +112,8 @@ pub enum Evidence<'a> {
         starts: &'a [usize],
         /// The targets, ascending and distinct for each source.
         targets: &'a [u32],
-        /// Writes the scores of a source against every vertex; the same whenever it is asked.
-        scores: &'a (dyn Fn(u32, &mut [f32]) + Sync),
+        /// Writes the scores of sources against every vertex, source after source; the same whenever it is asked.
+        scores: &'a (dyn Fn(&[u32], &mut [f32]) + Sync),
     },
 }
 
@@ -158,8 +158,8 @@ mod tests {
 
     const NONE: &[f32] = &[];
 
-    fn silent(_: u32, row: &mut [f32]) {
-        row.fill(f32::NAN);
+    fn silent(_: &[u32], rows: &mut [f32]) {
+        rows.fill(f32::NAN);
     }
 
     /// One step of every kind, with these scores wherever a score is shown.

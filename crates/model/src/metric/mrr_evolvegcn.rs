@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use super::mean::Mean;
-use super::ranking::{Thresholds, sources};
+use super::ranking::{Thresholds, sources, together};
 use super::{Evidence, Metric, Needs, Tally};
 
 /// The links of a source are ranked among its scores against all vertices, its other links and itself included: a source
@@ -40,8 +40,7 @@ fn judge(step: &Evidence<'_>) -> Option<(f64, f64)> {
     if with_links.is_empty() {
         return None;
     }
-    let of_source = |row: &mut Vec<f32>, (source, targets): &(u32, &[u32])| {
-        scores(*source, row);
+    let of_source = |(_, targets): &(u32, &[u32]), row: &[f32]| {
         let present: Vec<f32> = targets.iter().map(|&target| row[target as usize]).collect();
         let thresholds = Thresholds::new(&present);
         let (mut links, mut all) = (vec![0; thresholds.places()], vec![0; thresholds.places()]);
@@ -56,8 +55,16 @@ fn judge(step: &Evidence<'_>) -> Option<(f64, f64)> {
         }
         sum / present.len() as f64
     };
+    let together = together(vertices);
+    let of_sources = |rows: &mut Vec<f32>, some: &[(u32, &[u32])]| -> Vec<f64> {
+        let sources: Vec<u32> = some.iter().map(|(source, _)| *source).collect();
+        scores(&sources, &mut rows[..sources.len() * vertices]);
+        some.iter().zip(rows.chunks_exact(vertices)).map(|(one, row)| of_source(one, row)).collect()
+    };
+    let room = || vec![0.0; together * vertices];
     // Collected and then added, because sums must not depend on how the sources were shared out.
-    let values: Vec<f64> = with_links.par_iter().map_init(|| vec![0.0; vertices], of_source).collect();
+    let values: Vec<Vec<f64>> = with_links.par_chunks(together).map_init(room, of_sources).collect();
+    let values = values.concat();
     Some((values.iter().sum::<f64>() / values.len() as f64, 1.0))
 }
 
@@ -66,18 +73,18 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::metric::ranking::{any_score, compare};
+    use crate::metric::ranking::{any_score, compare, of_each};
     use crate::metric::value;
 
     #[test]
     fn other_links_of_the_source_take_ranks_too() {
-        let scores = |source: u32, row: &mut [f32]| {
+        let scores = of_each(|source, row: &mut [f32]| {
             row.copy_from_slice(match source {
                 0 => &[0.1, 0.9, 0.8, 0.3],
                 1 => &[0.5, 0.5, 0.2, 0.5],
                 _ => &[f32::NAN, 0.0, 1.0, 2.0],
             });
-        };
+        });
         // Source 0: ranks 1 and 2; source 1: three equal scores, rank 2; source 2: rank 4.
         let step = Evidence::AllPairs {
             vertices: 4,
@@ -101,7 +108,7 @@ mod tests {
             let starts: Vec<usize> =
                 (0..=7).map(|vertex| links.iter().filter(|(source, _)| *source < vertex).count()).collect();
             let targets: Vec<u32> = links.iter().map(|&(_, target)| target).collect();
-            let row = |source: u32, row: &mut [f32]| row.copy_from_slice(&scores[source as usize * 7..][..7]);
+            let row = of_each(|source, row: &mut [f32]| row.copy_from_slice(&scores[source as usize * 7..][..7]));
             let mut means = Vec::new();
             for source in 0..7 {
                 let row = &scores[source * 7..][..7];

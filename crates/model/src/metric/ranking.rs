@@ -88,8 +88,9 @@ impl Thresholds {
 
     /// Adds these scores to a count.
     pub(super) fn add(&self, counts: &mut [u64], scores: &[f32]) {
-        for &score in scores {
-            counts[self.place(score)] += 1;
+        // Vertices without edges have equal scores, one after the other.
+        for equal in scores.chunk_by(|a, b| a == b) {
+            counts[self.place(equal[0])] += equal.len() as u64;
         }
     }
 
@@ -133,12 +134,32 @@ pub(super) fn sources<'a>(starts: &'a [usize], targets: &'a [u32]) -> Vec<(u32, 
     rows.filter(|(_, targets)| !targets.is_empty()).collect()
 }
 
+/// Numbers that a thread holds of all pairs at a time, unless a row has more.
+const HELD: usize = 1 << 20;
+
+/// Sources whose rows are asked for together, at most: whoever makes them can use what they have in common.
+const TOGETHER: usize = 16;
+
+/// How many sources are asked for together where there are so many vertices.
+pub(super) fn together(vertices: usize) -> usize {
+    (HELD / vertices.max(1)).clamp(1, TOGETHER)
+}
+
 /// Presents and absents of a sampled step, and how many absents belong to each present; `None` where nothing can be
 /// compared.
 pub(super) fn sampled<'a>(step: &Evidence<'a>) -> Option<(&'a [f32], &'a [f32], usize)> {
     let Evidence::Sampled { present, absent } = *step else { return None };
     let each = absent.len().checked_div(present.len()).filter(|&each| each > 0)?;
     Some((present, absent, each))
+}
+
+/// Scores of single sources as metrics ask for them.
+#[cfg(test)]
+pub(super) fn of_each(row: impl Fn(u32, &mut [f32]) + Sync) -> impl Fn(&[u32], &mut [f32]) + Sync {
+    move |sources, rows| {
+        let length = rows.len() / sources.len();
+        sources.iter().zip(rows.chunks_exact_mut(length)).for_each(|(&source, out)| row(source, out));
+    }
 }
 
 /// Scores with many ties, with extremes, and with some that are no numbers.

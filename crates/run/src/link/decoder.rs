@@ -4,10 +4,12 @@
 //! computed once for each vertex, and a pair costs one pass over the hidden columns. This is the decoder of EvolveGCN (Pareja
 //! et al., AAAI 2020) with the history of the pair beside the embeddings: what EdgeBank knows, the model knows, too.
 
+use std::sync::OnceLock;
+
 use kymo_graph::{Step, Vertex};
 use kymo_model::params::Initial;
 use kymo_model::{Params, Slot};
-use kymo_tensor::{Shape, Tape, Var, weigh_positive_sums};
+use kymo_tensor::{Shape, Tape, Tiles, Var, weigh_pair};
 use rayon::prelude::*;
 
 use super::history::{Facts, History};
@@ -120,6 +122,8 @@ pub struct Decoder<'a> {
     out: &'a [f32],
     bias: f32,
     history: Option<(&'a Pasts, &'a [f32])>,
+    /// The parts of all vertices as targets, for whoever asks for rows.
+    targets: OnceLock<Tiles>,
 }
 
 impl<'a> Decoder<'a> {
@@ -135,7 +139,7 @@ impl<'a> Decoder<'a> {
             Some(pasts) => Some((pasts, of(HISTORY)?)),
             None => None,
         };
-        Ok(Decoder { width: out.len(), ends, out, bias, history })
+        Ok(Decoder { width: out.len(), ends, out, bias, history, targets: OnceLock::new() })
     }
 
     fn part(&self, vertex: Vertex, end: usize) -> &'a [f32] {
@@ -158,9 +162,7 @@ impl<'a> Decoder<'a> {
 
     /// The score of what is known of a source with one target.
     fn alone(&self, source: &[f32], target: Vertex) -> f32 {
-        let mut score = [0.0];
-        weigh_positive_sums(source, self.part(target, 1), self.width, self.out, &mut score);
-        self.bias + score[0]
+        self.bias + weigh_pair(source, self.part(target, 1), self.out)
     }
 
     /// The scores of many pairs as of step `t`.
@@ -168,16 +170,17 @@ impl<'a> Decoder<'a> {
         pairs.par_iter().with_min_len(256).map(|&(source, target)| self.score(source, target, t)).collect()
     }
 
-    /// The scores of a source against all vertices as of step `t`.
-    pub fn row(&self, source: Vertex, t: Step, out: &mut [f32]) {
-        if self.width > 0 && !out.is_empty() {
-            let targets = &self.ends[self.width..];
-            weigh_positive_sums(self.part(source, 0), targets, 2 * self.width, self.out, out);
-        }
+    /// The scores of sources against all vertices as of step `t`, source after source.
+    pub fn rows(&self, sources: &[Vertex], t: Step, out: &mut [f32]) {
+        let targets =
+            || Tiles::new(self.ends.get(self.width..).unwrap_or_default(), 2 * self.width, self.width);
+        let targets = self.targets.get_or_init(targets);
+        targets.weigh(sources.iter().map(|&source| self.part(source, 0)), self.out, out);
         out.iter_mut().for_each(|score| *score += self.bias);
-        if let Some((pasts, _)) = self.history {
+        let Some((pasts, _)) = self.history else { return };
+        for (&source, row) in sources.iter().zip(out.chunks_exact_mut(targets.rows().max(1))) {
             for target in pasts.known(source, t) {
-                if let Some(score) = out.get_mut(target as usize) {
+                if let Some(score) = row.get_mut(target as usize) {
                     *score = self.score(source, target, t);
                 }
             }
@@ -249,14 +252,15 @@ mod tests {
             for t in 0..steps.len() {
                 let (expected, parts) = on_tape(&params, &embeddings, pasts, t);
                 let decoder = Decoder::new(&parts, pasts, &params).unwrap();
-                for (source, expected) in expected.chunks(VERTICES).enumerate() {
+                let all: Vec<Vertex> = (0..VERTICES as Vertex).collect();
+                let mut rows = vec![f32::NAN; VERTICES * VERTICES];
+                decoder.rows(&all, t, &mut rows);
+                for (source, (expected, row)) in expected.chunks(VERTICES).zip(rows.chunks(VERTICES)).enumerate() {
                     let source = source as Vertex;
-                    let pairs: Vec<_> = (0..VERTICES as Vertex).map(|target| (source, target)).collect();
-                    let mut row = vec![f32::NAN; VERTICES];
-                    decoder.row(source, t, &mut row);
+                    let pairs: Vec<_> = all.iter().map(|&target| (source, target)).collect();
                     let alone: Vec<f32> = pairs.iter().map(|&(u, v)| decoder.score(u, v, t)).collect();
                     // The same bits, so that ties among targets are the same whichever way they are asked for.
-                    prop_assert_eq!(&row, &alone);
+                    prop_assert_eq!(row, &alone);
                     prop_assert_eq!(&decoder.scores(&pairs, t), &alone);
                     for (found, expected) in alone.iter().zip(expected) {
                         prop_assert!((found - expected).abs() < 1e-5, "{} and {}", found, expected);

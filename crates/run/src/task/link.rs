@@ -104,10 +104,14 @@ impl Scorer<'_> {
         }
     }
 
-    fn row(&self, source: Vertex, t: Step, out: &mut [f32]) {
+    /// The scores of sources against all vertices, source after source.
+    fn rows(&self, sources: &[Vertex], t: Step, out: &mut [f32]) {
         match self {
-            Scorer::Decoder(decoder) => decoder.row(source, t, out),
-            Scorer::EdgeBank(bank) => bank.row(source, t, out),
+            Scorer::Decoder(decoder) => decoder.rows(sources, t, out),
+            Scorer::EdgeBank(bank) => {
+                let rows = out.chunks_exact_mut(out.len().checked_div(sources.len()).unwrap_or(0).max(1));
+                sources.iter().zip(rows).for_each(|(&source, row)| bank.row(source, t, row));
+            }
         }
     }
 }
@@ -313,7 +317,7 @@ impl Goal for Links {
             let vertices = self.store.vertices();
             let rows = snapshot.by_source(vertices);
             let starts: Vec<usize> = rows.starts.iter().map(|&start| start as usize).collect();
-            let scores = |source: Vertex, out: &mut [f32]| scorer.row(source, sample, out);
+            let scores = |sources: &[Vertex], out: &mut [f32]| scorer.rows(sources, sample, out);
             let (starts, targets) = (&starts[..], &rows.columns[..]);
             tallies.add(Needs::AllPairs, &Evidence::AllPairs { vertices, starts, targets, scores: &scores });
         }
@@ -329,7 +333,7 @@ impl Goal for Links {
         let vertices = self.store.vertices();
         let best = |source: Vertex| {
             let mut scores = vec![0.0; vertices];
-            scorer.row(source, sample, &mut scores);
+            scorer.rows(&[source], sample, &mut scores);
             // Where no vertex was ever linked to itself, none will be.
             let loops = self.store.manifest().self_loops > 0;
             let mut order: Vec<Vertex> = (0..vertices as Vertex).filter(|&v| loops || v != source).collect();
