@@ -122,11 +122,37 @@ pub fn run(args: &List, out: &mut dyn Write) -> kymo_run::Result<()> {
     Ok(())
 }
 
-/// The settings as the file that `--config` takes.
+/// The settings as the file that `--config` takes, each below what it means.
 fn list_settings(json: bool, out: &mut dyn Write) -> kymo_run::Result<()> {
     if json {
         return Ok(super::print_json(out, &Settings::default())?);
     }
     let text = layers::to_toml(&Settings::default())?;
-    Ok(write!(out, "{text}").map_err(super::cannot_print)?)
+    let mut section = None;
+    for line in text.lines() {
+        if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
+            section = Settings::SECTIONS.iter().find(|section| section.name == name);
+            write_comment(out, "#", section.map_or(&[], |section| section.about))?;
+        }
+        let key = line.split_once(" = ").map(|(key, _)| key);
+        let setting =
+            section.and_then(|section| section.settings.iter().find(|setting| Some(setting.name) == key));
+        if let Some(setting) = setting {
+            write_comment(out, "#", setting.about)?;
+            for choice in setting.choices {
+                write_comment(out, &format!("#   {}:", choice.name), choice.about)?;
+            }
+        }
+        writeln!(out, "{line}").map_err(super::cannot_print)?;
+    }
+    Ok(())
+}
+
+/// Lines of a description, behind what makes them a comment.
+fn write_comment(out: &mut dyn Write, mark: &str, about: &[&str]) -> kymo_run::Result<()> {
+    let text = about.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ");
+    if !text.is_empty() {
+        writeln!(out, "{mark} {text}").map_err(super::cannot_print)?;
+    }
+    Ok(())
 }

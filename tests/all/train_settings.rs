@@ -135,6 +135,18 @@ fn the_list_of_settings_is_a_file_of_settings() {
     let path = bench.file("all.toml", &text);
     assert_eq!(layers::resolve::<Settings>(Some(&path), &[]).unwrap(), Settings::default());
     assert_eq!(bench.json("list settings"), serde_json::to_value(Settings::default()).unwrap());
+    let all = bench.json("list settings");
+    assert_eq!(all.as_object().unwrap().len(), Settings::SECTIONS.len());
+    for section in Settings::SECTIONS {
+        let keys = all[section.name].as_object().unwrap();
+        assert_eq!(keys.len(), section.settings.len());
+        for setting in section.settings {
+            assert!(keys.contains_key(setting.name) && !setting.about.concat().trim().is_empty());
+        }
+    }
+    // What a setting means stands above it, with what it may be.
+    assert!(text.contains("# Steps of a window.\nwindow = 4\n"), "{text}");
+    assert!(text.contains("#   raw: The values as they are.\n"), "{text}");
     bench.done("train small --config all.toml --epochs 1 -o listed");
     bench.done("train small --epochs 1 -o plain");
     assert!(bench.checkpoint("listed") == bench.checkpoint("plain"));

@@ -7,359 +7,255 @@ use kymo_model::{Config, Normalisation};
 use kymo_plan::strategy;
 use serde::{Deserialize, Serialize};
 
+use describe::{Choice, Kind, Section, Setting, choice, section, sections};
+
 mod check;
+pub mod describe;
 
-/// Everything that decides what a run computes.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Settings {
-    /// What is learnt from.
-    pub data: Data,
-    /// What is to be predicted.
-    pub task: Task,
-    /// Link prediction alone.
-    pub link: Link,
-    /// What predicts.
-    pub model: Model,
-    /// How it is trained.
-    pub train: Train,
-    /// Which steps are for what.
-    pub split: Split,
+sections! {
+    /// Everything that decides what a run computes.
+    Settings {
+        /// What is learnt from.
+        data: Data,
+        /// What is to be predicted.
+        task: Task,
+        /// Link prediction alone.
+        link: Link,
+        /// What predicts.
+        model: Model,
+        /// How it is trained.
+        train: Train,
+        /// Which steps are for what.
+        split: Split,
+        /// Who shares the work, and how.
+        parallel: Parallel,
+        /// What the run may use, and what it leaves behind.
+        run: Run,
+    }
+}
+
+section! {
     /// Who shares the work, and how.
-    pub parallel: Parallel,
-    /// What the run may use, and what it leaves behind.
-    pub run: Run,
+    Parallel {
+        /// Workers; each has its share of the threads.
+        workers: usize = 1,
+        /// A name of `kymo list strategies`.
+        strategy: String = "psg".into(),
+        /// Windows of an iteration, whose gradients make one step; 0: one for each worker that trains whole windows, one otherwise.
+        windows: usize = 0,
+        /// Windows that a scheduler may give a worker in an iteration, one after the other.
+        groups: usize = 2,
+        /// Epochs before windows are scheduled by the median of what they took; the first of several is not counted.
+        profile_epochs: usize = 4,
+        /// Whether these epochs are scheduled, too, by what earlier runs on this machine took (the user's cache folder), where that is
+        /// known. What such a run computes depends on the cache, so it must be asked for.
+        cached_costs: bool = false,
+        /// Whether the learning rate grows with the windows of an iteration, in proportion.
+        scale_rate: bool = false,
+    }
 }
 
-/// Who shares the work, and how.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Parallel {
-    /// Workers; each has its share of the threads.
-    pub workers: usize,
-    /// A name of `kymo list strategies`.
-    pub strategy: String,
-    /// Windows of an iteration, whose gradients make one step; 0: one for each worker that trains whole windows, one otherwise.
-    pub windows: usize,
-    /// Windows that a scheduler may give a worker in an iteration, one after the other.
-    pub groups: usize,
-    /// Epochs before windows are scheduled by the median of what they took; the first of several is not counted.
-    pub profile_epochs: usize,
-    /// Whether these epochs are scheduled, too, by what earlier runs on this machine took (the user's cache folder), where that is
-    /// known. What such a run computes depends on the cache, so it must be asked for.
-    pub cached_costs: bool,
-    /// Whether the learning rate grows with the windows of an iteration, in proportion.
-    pub scale_rate: bool,
+section! {
+    /// What is learnt from.
+    Data {
+        /// The store; the built-in data where empty.
+        store: String = String::new(),
+        /// What is known of a vertex.
+        features: Features = Features::Auto,
+        /// Columns that are learnt for each vertex (or each column of sparse features) where features are learnt; 0: as many as
+        /// the model has hidden columns.
+        learnt: usize = 0,
+        /// Whether columns are brought to mean 0 and deviation 1, by what the training steps have.
+        standardise: bool = true,
+        /// Steps whose features stand side by side: the current one and those before it.
+        lags: usize = 1,
+    }
 }
 
-/// What is learnt from.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Data {
-    /// The store; the built-in data where empty.
-    pub store: String,
+choice! {
     /// What is known of a vertex.
-    pub features: Features,
-    /// Columns that are learnt for each vertex (or each column of sparse features) where features are learnt; 0: as many as
-    /// the model has hidden columns.
-    pub learnt: usize,
-    /// Whether columns are brought to mean 0 and deviation 1, by what the training steps have.
-    pub standardise: bool,
-    /// Steps whose features stand side by side: the current one and those before it.
-    pub lags: usize,
+    Features {
+        /// What the store has; degrees where it has nothing, with learnt columns beside them for link prediction.
+        Auto = "auto",
+        /// What the store has.
+        Stored = "stored",
+        /// The logarithms of degrees.
+        Degrees = "degrees",
+        /// A column for each number of outgoing edges, 1 where it is that of the vertex (EvolveGCN).
+        OneHotDegrees = "one-hot-degrees",
+        /// Columns learnt for each vertex.
+        Learnt = "learnt",
+        /// What the store has (degrees where it has nothing), and learnt columns.
+        Both = "both",
+    }
 }
 
-/// What is known of a vertex.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Features {
-    /// What the store has; degrees where it has nothing, with learnt columns beside them for link prediction.
-    #[default]
-    Auto,
-    /// What the store has.
-    Stored,
-    /// The logarithms of degrees.
-    Degrees,
-    /// A column for each number of outgoing edges, 1 where it is that of the vertex (EvolveGCN).
-    OneHotDegrees,
-    /// Columns learnt for each vertex.
-    Learnt,
-    /// What the store has (degrees where it has nothing), and learnt columns.
-    Both,
+section! {
+    /// What is to be predicted.
+    Task {
+        /// A name of `kymo list tasks`.
+        name: String = "node-regression".into(),
+        /// Names of `kymo list metrics`, the first of which decides; the usual ones of the task where empty.
+        metrics: Vec<String> = Vec::new(),
+        /// Steps between the last snapshot seen and the values or classes to be predicted.
+        horizon: usize = 1,
+        /// What a regression is trained on.
+        target: Target = Target::Standardised,
+        /// How classes are weighed in the loss.
+        class_weights: ClassWeights = ClassWeights::None,
+    }
 }
 
-/// What is to be predicted.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Task {
-    /// A name of `kymo list tasks`.
-    pub name: String,
-    /// Names of `kymo list metrics`, the first of which decides; the usual ones of the task where empty.
-    pub metrics: Vec<String>,
-    /// Steps between the last snapshot seen and the values or classes to be predicted.
-    pub horizon: usize,
+choice! {
     /// What a regression is trained on.
-    pub target: Target,
-    /// How classes are weighed in the loss.
-    pub class_weights: ClassWeights,
-}
-
-/// What a regression is trained on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Target {
-    /// Values brought to mean 0 and deviation 1 by the training steps; metrics are in the original units.
-    #[default]
-    Standardised,
-    /// The values as they are.
-    Raw,
-    /// `log(1 + y)`, in which metrics are measured, too.
-    Log,
-}
-
-/// How classes are weighed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ClassWeights {
-    /// All the same.
-    #[default]
-    None,
-    /// The rarer in training, the more.
-    Balanced,
-}
-
-/// Link prediction alone.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Link {
-    /// Pairs without a link for every link, in training.
-    pub negatives: usize,
-    /// The share of them that were linked before.
-    pub historical: f64,
-    /// Steps whose targets the others are drawn from in training, each as often as there are steps that it was a target in;
-    /// 0: all that were one so far, once.
-    pub recent: usize,
-    /// How much a link counts in the loss, where a pair without one counts 1.
-    pub weight: f64,
-    /// Links of a step that are trained on at most; 0: all.
-    pub positives: usize,
-    /// Pairs without a link for every link, in evaluation.
-    pub evaluate_negatives: usize,
-    /// Links of a step that the test looks at, at most; 0: all. Metrics by source or over all pairs look at all.
-    pub evaluate_positives: usize,
-    /// Links of a step that the validation after every epoch looks at, at most; 0: all.
-    pub validate_positives: usize,
-    /// Whether the decoder sees the history of a pair beside the two embeddings.
-    pub history: bool,
-}
-
-/// What predicts.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Model {
-    /// A name of `kymo list models`.
-    pub name: String,
-    /// Hidden columns.
-    pub hidden: usize,
-    /// Layers of structure.
-    pub layers: usize,
-    /// Heads of attention.
-    pub heads: usize,
-    /// How graph convolution weighs neighbours: both, right or none.
-    pub normalisation: String,
-    /// How GraphSAGE gathers neighbours: mean or pool.
-    pub gather: String,
-    /// Steps of each walk of DCRNN.
-    pub walks: usize,
-    /// Share of the embedding that is dropped in training.
-    pub dropout: f64,
-}
-
-/// How a sequence is cut for training.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Mode {
-    /// Sliding windows ("snapshot groups"), each a sample of its own, in random order.
-    #[default]
-    Windows,
-    /// All training steps as one window.
-    Sequence,
-    /// Windows one after the other, each beginning with the state that the one before left (truncated backpropagation).
-    Truncated,
-}
-
-/// Which steps of a window the loss is taken at.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum LossAt {
-    /// The last in sliding windows, all of them otherwise.
-    #[default]
-    Auto,
-    /// The last.
-    Last,
-    /// All of them.
-    All,
-}
-
-/// How it is trained.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Train {
-    /// How the sequence is cut.
-    pub mode: Mode,
-    /// Steps of a window.
-    pub window: usize,
-    /// Steps between the beginnings of sliding windows.
-    pub stride: usize,
-    /// Where the loss is taken.
-    pub loss: LossAt,
-    /// Passes over the training steps.
-    pub epochs: usize,
-    /// Epochs without a better validation after which training ends; 0: never.
-    pub patience: usize,
-    /// adam, adamw or sgd.
-    pub optimiser: String,
-    /// Its first rate.
-    pub learning_rate: f64,
-    /// How weights are kept small.
-    pub weight_decay: f64,
-    /// The largest norm of a gradient; 0: any.
-    pub clip: f64,
-    /// constant, step (halved every `schedule_every` epochs) or cosine (down to zero over all epochs).
-    pub schedule: String,
-    /// Epochs between changes of the step schedule.
-    pub schedule_every: usize,
-    /// What all random numbers follow from.
-    pub seed: u64,
-}
-
-/// Which steps are for what: shares in the order of time, or of vertices where classes never change.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Split {
-    /// The share that is trained on.
-    pub train: f64,
-    /// The share that decides when to stop; the rest is for the test.
-    pub validation: f64,
-}
-
-/// What the run may use, and what it leaves behind.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Run {
-    /// Memory for snapshots and what is kept of them, as in 2GiB; a quarter of the machine where it is "auto".
-    pub memory: String,
-    /// Where the work is done: cpu, cuda (the first GPU) or cuda:N.
-    pub device: String,
-    /// How products are computed on a GPU: f32, tf32 or bf16. The last two are faster and less exact.
-    pub precision: String,
-    /// Memory of the GPU that may be taken, as in 40GiB; all that is free where it is "auto".
-    pub device_memory: String,
-    /// Epochs between checkpoints.
-    pub checkpoint_epochs: usize,
-    /// Windows between checkpoints within an epoch; 0: none.
-    pub checkpoint_windows: usize,
-}
-
-impl Default for Data {
-    fn default() -> Self {
-        Data { store: String::new(), features: Features::Auto, learnt: 0, standardise: true, lags: 1 }
+    Target {
+        /// Values brought to mean 0 and deviation 1 by the training steps; metrics are in the original units.
+        Standardised = "standardised",
+        /// The values as they are.
+        Raw = "raw",
+        /// `log(1 + y)`, in which metrics are measured, too.
+        Log = "log",
     }
 }
 
-impl Default for Task {
-    fn default() -> Self {
-        Task {
-            name: "node-regression".into(),
-            metrics: Vec::new(),
-            horizon: 1,
-            target: Target::Standardised,
-            class_weights: ClassWeights::None,
-        }
+choice! {
+    /// How classes are weighed.
+    ClassWeights {
+        /// All the same.
+        None = "none",
+        /// The rarer in training, the more.
+        Balanced = "balanced",
     }
 }
 
-impl Default for Link {
-    fn default() -> Self {
-        Link {
-            negatives: 4,
-            historical: 0.5,
-            recent: 0,
-            weight: 1.0,
-            positives: 5_000,
-            evaluate_negatives: 100,
-            evaluate_positives: 10_000,
-            validate_positives: 1_000,
-            history: true,
-        }
+section! {
+    /// Link prediction alone.
+    Link {
+        /// Pairs without a link for every link, in training.
+        negatives: usize = 4,
+        /// The share of them that were linked before.
+        historical: f64 = 0.5,
+        /// Steps whose targets the others are drawn from in training, each as often as there are steps that it was a target in;
+        /// 0: all that were one so far, once.
+        recent: usize = 0,
+        /// How much a link counts in the loss, where a pair without one counts 1.
+        weight: f64 = 1.0,
+        /// Links of a step that are trained on at most; 0: all.
+        positives: usize = 5_000,
+        /// Pairs without a link for every link, in evaluation.
+        evaluate_negatives: usize = 100,
+        /// Links of a step that the test looks at, at most; 0: all. Metrics by source or over all pairs look at all.
+        evaluate_positives: usize = 10_000,
+        /// Links of a step that the validation after every epoch looks at, at most; 0: all.
+        validate_positives: usize = 1_000,
+        /// Whether the decoder sees the history of a pair beside the two embeddings.
+        history: bool = true,
     }
 }
 
-impl Default for Model {
-    fn default() -> Self {
-        Model {
-            name: "graphsage-linear".into(),
-            hidden: 32,
-            layers: 1,
-            heads: 4,
-            normalisation: "both".into(),
-            gather: "mean".into(),
-            walks: 2,
-            dropout: 0.0,
-        }
+section! {
+    /// What predicts.
+    Model {
+        /// A name of `kymo list models`.
+        name: String = "graphsage-linear".into(),
+        /// Hidden columns.
+        hidden: usize = 32,
+        /// Layers of structure.
+        layers: usize = 1,
+        /// Heads of attention.
+        heads: usize = 4,
+        /// How graph convolution weighs neighbours: both, right or none.
+        normalisation: String = "both".into(),
+        /// How GraphSAGE gathers neighbours: mean or pool.
+        gather: String = "mean".into(),
+        /// Steps of each walk of DCRNN.
+        walks: usize = 2,
+        /// Share of the embedding that is dropped in training.
+        dropout: f64 = 0.0,
     }
 }
 
-impl Default for Train {
-    fn default() -> Self {
-        Train {
-            mode: Mode::Windows,
-            window: 4,
-            stride: 1,
-            loss: LossAt::Auto,
-            epochs: 50,
-            patience: 10,
-            optimiser: "adam".into(),
-            learning_rate: 0.01,
-            weight_decay: 0.0,
-            clip: 1.0,
-            schedule: "constant".into(),
-            schedule_every: 10,
-            seed: 1,
-        }
+choice! {
+    /// How a sequence is cut for training.
+    Mode {
+        /// Sliding windows ("snapshot groups"), each a sample of its own, in random order.
+        Windows = "windows",
+        /// All training steps as one window.
+        Sequence = "sequence",
+        /// Windows one after the other, each beginning with the state that the one before left (truncated backpropagation).
+        Truncated = "truncated",
     }
 }
 
-impl Default for Split {
-    fn default() -> Self {
-        Split { train: 0.7, validation: 0.15 }
+choice! {
+    /// Which steps of a window the loss is taken at.
+    LossAt {
+        /// The last in sliding windows, all of them otherwise.
+        Auto = "auto",
+        /// The last.
+        Last = "last",
+        /// All of them.
+        All = "all",
     }
 }
 
-impl Default for Parallel {
-    fn default() -> Self {
-        Parallel {
-            workers: 1,
-            strategy: "psg".into(),
-            windows: 0,
-            groups: 2,
-            profile_epochs: 4,
-            cached_costs: false,
-            scale_rate: false,
-        }
+section! {
+    /// How it is trained.
+    Train {
+        /// How the sequence is cut.
+        mode: Mode = Mode::Windows,
+        /// Steps of a window.
+        window: usize = 4,
+        /// Steps between the beginnings of sliding windows.
+        stride: usize = 1,
+        /// Where the loss is taken.
+        loss: LossAt = LossAt::Auto,
+        /// Passes over the training steps.
+        epochs: usize = 50,
+        /// Epochs without a better validation after which training ends; 0: never.
+        patience: usize = 10,
+        /// adam, adamw or sgd.
+        optimiser: String = "adam".into(),
+        /// Its first rate.
+        learning_rate: f64 = 0.01,
+        /// How weights are kept small.
+        weight_decay: f64 = 0.0,
+        /// The largest norm of a gradient; 0: any.
+        clip: f64 = 1.0,
+        /// constant, step (halved every `schedule_every` epochs) or cosine (down to zero over all epochs).
+        schedule: String = "constant".into(),
+        /// Epochs between changes of the step schedule.
+        schedule_every: usize = 10,
+        /// What all random numbers follow from.
+        seed: u64 = 1,
     }
 }
 
-impl Default for Run {
-    fn default() -> Self {
-        Run {
-            memory: "auto".into(),
-            device: "cpu".into(),
-            precision: "f32".into(),
-            device_memory: "auto".into(),
-            checkpoint_epochs: 1,
-            checkpoint_windows: 0,
-        }
+section! {
+    /// Which steps are for what: shares in the order of time, or of vertices where classes never change.
+    Split {
+        /// The share that is trained on.
+        train: f64 = 0.7,
+        /// The share that decides when to stop; the rest is for the test.
+        validation: f64 = 0.15,
+    }
+}
+
+section! {
+    /// What the run may use, and what it leaves behind.
+    Run {
+        /// Memory for snapshots and what is kept of them, as in 2GiB; a quarter of the machine where it is "auto".
+        memory: String = "auto".into(),
+        /// Where the work is done: cpu, cuda (the first GPU) or cuda:N.
+        device: String = "cpu".into(),
+        /// How products are computed on a GPU: f32, tf32 or bf16. The last two are faster and less exact.
+        precision: String = "f32".into(),
+        /// Memory of the GPU that may be taken, as in 40GiB; all that is free where it is "auto".
+        device_memory: String = "auto".into(),
+        /// Epochs between checkpoints.
+        checkpoint_epochs: usize = 1,
+        /// Windows between checkpoints within an epoch; 0: none.
+        checkpoint_windows: usize = 0,
     }
 }
 
