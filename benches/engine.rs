@@ -1,7 +1,7 @@
 //! The engine and the models against the arithmetic and the memory of the machine, measured in the same run:
 //! `cargo bench --bench engine [NAME...]`.
 //!
-//! Names: `t-gcn`, `spmm`, `ops`, `models`, `scale`. Each line ends with the ratio to its bound; nothing here decides a test.
+//! Names: `t-gcn`, `spmm`, `ops`, `models`, `scale`, `pairs`. Each line ends with the ratio to its bound; nothing here decides a test.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
@@ -14,7 +14,7 @@ use kymo::graph::{Snapshot, StepEdges};
 use kymo::model::{Config, Exchanged, Frame, Graph, Model, Params, loss_by_rows, zoo};
 use kymo::tensor::optim::{Adam, AdamSettings, Optimiser};
 use kymo::tensor::pattern::Pattern;
-use kymo::tensor::{Arena, Shape, Tape, Var, View, ops};
+use kymo::tensor::{Arena, Shape, Tape, Tiles, Var, View, ops};
 use rayon::prelude::*;
 
 const FEATURES: usize = 32;
@@ -25,8 +25,14 @@ fn main() {
     let chosen: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
     let wanted = |name: &str| chosen.is_empty() || chosen.iter().any(|chosen| chosen == name);
     println!("{} threads", rayon::current_num_threads());
-    let benches: [(&str, fn()); 5] =
-        [("t-gcn", t_gcn), ("spmm", spmm), ("ops", operations), ("models", models), ("scale", scale)];
+    let benches: [(&str, fn()); 6] = [
+        ("t-gcn", t_gcn),
+        ("spmm", spmm),
+        ("ops", operations),
+        ("models", models),
+        ("scale", scale),
+        ("pairs", pairs),
+    ];
     for (name, bench) in benches {
         if wanted(name) {
             // On a thread of the pool, as training runs: a call from outside would wake it anew for every operation.
@@ -408,6 +414,34 @@ fn scale() {
              memory floor",
             each / base,
             time / floor
+        );
+    }
+}
+
+/// All pairs of vertices, as metrics that rank them have them scored.
+fn pairs() {
+    let (vertices, peak) = (6_000, peak());
+    println!(
+        "all pairs of {vertices} vertices; a product has one instruction for a column, these have three, two of them by the same units"
+    );
+    for width in [32, 64, 100, 128] {
+        let (ends, weights) = (numbers(2 * vertices * width), numbers(width));
+        let sources: Vec<usize> = (0..vertices).collect();
+        let scored = median(5, || {
+            let targets = Tiles::new(&ends[width..], 2 * width, width);
+            sources.par_chunks(16).for_each_init(
+                || vec![0.0; 16 * vertices],
+                |out, some| {
+                    let lefts = some.iter().map(|source| &ends[2 * source * width..][..width]);
+                    targets.weigh(lefts, &weights, out);
+                    black_box(out);
+                },
+            );
+        });
+        let product = 2.0 * (vertices * vertices * width) as f64 / peak / 1e6;
+        println!(
+            "    {width:3} columns: {scored:6.1} ms, {:.2} times a product at {peak:.0} GFLOP/s (bound 2)",
+            scored / product
         );
     }
 }

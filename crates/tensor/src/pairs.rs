@@ -4,8 +4,6 @@
 //! those of many rows, which stand in tiles: there, a column of several rows is one register, so that nothing is summed across registers and a tile
 //! stays in the cache while several lefts go over it.
 
-use rayon::prelude::*;
-
 use crate::simd::{fma, simd};
 
 /// Sums that columns are added to in turn. The order of additions follows from it and not from the machine's instructions.
@@ -84,18 +82,18 @@ pub struct Tiles {
 
 impl Tiles {
     /// Rows of so many columns, which begin `stride` numbers from each other. It panics where a row is shorter.
+    ///
+    /// One thread does it: whoever waits for it inside a lock must not be handed other work meanwhile.
     pub fn new(rights: &[f32], stride: usize, width: usize) -> Tiles {
         let rows = if width == 0 { 0 } else { (rights.len() + stride - width) / stride };
         let mut values = vec![0.0; rows.div_ceil(TILE) * TILE * width];
-        values.par_chunks_mut((TILE * width).max(1)).enumerate().for_each(|(number, tile)| {
-            let (first, count) = (number * TILE, TILE.min(rows - number * TILE));
-            for (row, right) in rights.chunks(stride).skip(first).take(count).enumerate() {
-                right[..width]
-                    .iter()
-                    .enumerate()
-                    .for_each(|(column, value)| tile[column * TILE + row] = *value);
-            }
-        });
+        for (row, right) in rights.chunks(stride.max(1)).take(rows).enumerate() {
+            let tile = &mut values[row / TILE * TILE * width..];
+            right[..width]
+                .iter()
+                .enumerate()
+                .for_each(|(column, value)| tile[column * TILE + row % TILE] = *value);
+        }
         Tiles { rows, width, values }
     }
 
