@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use super::mean::Mean;
-use super::ranking::{Thresholds, average_precision, sources, sum, together};
+use super::ranking::{Thresholds, average_precision, each_source, sum, together};
 use super::{Evidence, Metric, Needs, Tally};
 
 /// Average precision of the links of a step among all pairs of vertices, averaged over the steps.
@@ -39,23 +39,17 @@ const BLOCKS: usize = 4;
 
 fn judge(step: &Evidence<'_>) -> Option<(f64, f64)> {
     let Evidence::AllPairs { vertices, starts, targets, scores } = *step else { return None };
-    let with_links = sources(starts, targets);
-    if with_links.is_empty() {
+    let of_links = |targets: &[u32], row: &[f32]| -> Vec<f32> {
+        targets.iter().map(|&target| row[target as usize]).collect()
+    };
+    let present = each_source((vertices, starts, targets), scores, of_links).concat();
+    if present.is_empty() {
         return None;
     }
-    let together = together(vertices);
-    let room = || vec![0.0; together * vertices];
-    let of_links = |rows: &mut Vec<f32>, some: &[(u32, &[u32])]| -> Vec<f32> {
-        let sources: Vec<u32> = some.iter().map(|(source, _)| *source).collect();
-        scores(&sources, &mut rows[..sources.len() * vertices]);
-        let rows = some.iter().zip(rows.chunks_exact(vertices));
-        rows.flat_map(|((_, targets), row)| targets.iter().map(|&target| row[target as usize])).collect()
-    };
-    let present: Vec<Vec<f32>> = with_links.par_chunks(together).map_init(room, of_links).collect();
-    let present = present.concat();
     let thresholds = Thresholds::new(&present);
     // The scores of all pairs would not fit into memory: they are counted as they are made.
-    let empty = || (room(), vec![0; thresholds.places()]);
+    let together = together(vertices);
+    let empty = || (vec![0.0; together * vertices], vec![0; thresholds.places()]);
     let all: Vec<u32> = (0..vertices as u32).collect();
     let count = |(mut rows, mut counts): (Vec<f32>, Vec<u64>), sources: &[u32]| {
         let mine = &mut rows[..sources.len() * vertices];

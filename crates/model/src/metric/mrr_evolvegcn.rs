@@ -1,9 +1,7 @@
 //! Mean reciprocal rank as EvolveGCN has it (Pareja et al., AAAI 2020), by the authors' code.
 
-use rayon::prelude::*;
-
 use super::mean::Mean;
-use super::ranking::{Thresholds, sources, together};
+use super::ranking::{Thresholds, each_source};
 use super::{Evidence, Metric, Needs, Tally};
 
 /// The links of a source are ranked among its scores against all vertices, its other links and itself included: a source
@@ -36,11 +34,7 @@ impl Metric for MrrEvolveGcn {
 
 fn judge(step: &Evidence<'_>) -> Option<(f64, f64)> {
     let Evidence::AllPairs { vertices, starts, targets, scores } = *step else { return None };
-    let with_links = sources(starts, targets);
-    if with_links.is_empty() {
-        return None;
-    }
-    let of_source = |(_, targets): &(u32, &[u32]), row: &[f32]| {
+    let of_source = |targets: &[u32], row: &[f32]| {
         let present: Vec<f32> = targets.iter().map(|&target| row[target as usize]).collect();
         let thresholds = Thresholds::new(&present);
         let (mut links, mut all) = (vec![0; thresholds.places()], vec![0; thresholds.places()]);
@@ -55,16 +49,11 @@ fn judge(step: &Evidence<'_>) -> Option<(f64, f64)> {
         }
         sum / present.len() as f64
     };
-    let together = together(vertices);
-    let of_sources = |rows: &mut Vec<f32>, some: &[(u32, &[u32])]| -> Vec<f64> {
-        let sources: Vec<u32> = some.iter().map(|(source, _)| *source).collect();
-        scores(&sources, &mut rows[..sources.len() * vertices]);
-        some.iter().zip(rows.chunks_exact(vertices)).map(|(one, row)| of_source(one, row)).collect()
-    };
-    let room = || vec![0.0; together * vertices];
     // Collected and then added, because sums must not depend on how the sources were shared out.
-    let values: Vec<Vec<f64>> = with_links.par_chunks(together).map_init(room, of_sources).collect();
-    let values = values.concat();
+    let values = each_source((vertices, starts, targets), scores, of_source);
+    if values.is_empty() {
+        return None;
+    }
     Some((values.iter().sum::<f64>() / values.len() as f64, 1.0))
 }
 

@@ -127,13 +127,6 @@ pub(super) fn average_precision(links: &[u64], all: &[u64]) -> f64 {
     sum / hits as f64
 }
 
-/// The sources that have links, each with its targets; for evidence of all pairs.
-pub(super) fn sources<'a>(starts: &'a [usize], targets: &'a [u32]) -> Vec<(u32, &'a [u32])> {
-    let rows =
-        starts.windows(2).enumerate().map(|(source, pair)| (source as u32, &targets[pair[0]..pair[1]]));
-    rows.filter(|(_, targets)| !targets.is_empty()).collect()
-}
-
 /// Numbers that a thread holds of all pairs at a time, unless a row has more.
 const HELD: usize = 1 << 20;
 
@@ -143,6 +136,25 @@ const TOGETHER: usize = 16;
 /// How many sources are asked for together where there are so many vertices.
 pub(super) fn together(vertices: usize) -> usize {
     (HELD / vertices.max(1)).clamp(1, TOGETHER)
+}
+
+/// What `judge` makes of the targets and the scores of each source that has links; for evidence of all pairs.
+pub(super) fn each_source<T: Send>(
+    (vertices, starts, targets): (usize, &[usize], &[u32]),
+    scores: &(dyn Fn(&[u32], &mut [f32]) + Sync),
+    judge: impl Fn(&[u32], &[f32]) -> T + Sync,
+) -> Vec<T> {
+    let rows = (0..).zip(starts.windows(2)).map(|(source, pair)| (source, &targets[pair[0]..pair[1]]));
+    let with_links: Vec<(u32, &[u32])> = rows.filter(|(_, targets)| !targets.is_empty()).collect();
+    let together = together(vertices);
+    let judge_some = |rows: &mut Vec<f32>, some: &[(u32, &[u32])]| -> Vec<T> {
+        let sources: Vec<u32> = some.iter().map(|(source, _)| *source).collect();
+        scores(&sources, &mut rows[..sources.len() * vertices]);
+        some.iter().zip(rows.chunks_exact(vertices)).map(|((_, targets), row)| judge(targets, row)).collect()
+    };
+    let room = || vec![0.0; together * vertices];
+    let judged: Vec<Vec<T>> = with_links.par_chunks(together).map_init(room, judge_some).collect();
+    judged.into_iter().flatten().collect()
 }
 
 /// Presents and absents of a sampled step, and how many absents belong to each present; `None` where nothing can be
