@@ -3,6 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
+use crate::arena::Buffer;
 use crate::clock::{Stage, Within};
 use crate::cuda;
 use crate::dry::Ledger;
@@ -82,7 +83,7 @@ pub struct Back<'a, 'g> {
     pub upstream: &'a [f32],
     /// Room to work in, of the length that [`Op::scratch`] asked for; it holds anything.
     pub scratch: &'a mut [f32],
-    /// The gradients of its inputs, to be added to; `None` where nobody asks for one.
+    /// The gradients of its inputs, to be added to; `None` where nobody asks for one, or it was [ready](Op::ready).
     pub gradients: &'a mut [Option<&'g mut [f32]>],
 }
 
@@ -122,6 +123,11 @@ pub trait Op: Send + Sync {
     /// Whether a GPU leaves it until somebody reads its output, which nobody may: for copies. It puts nothing aside.
     fn waits(&self) -> bool {
         false
+    }
+
+    /// The gradient of an input, where it was made on the way forth and needs no adding up. It can be taken once.
+    fn ready(&self, _input: usize, _upstream: &[f32]) -> Option<Buffer> {
+        None
     }
 
     /// What it is for, where time is counted.

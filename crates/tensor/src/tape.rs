@@ -380,15 +380,20 @@ impl<'a> Tape<'a> {
             let begun = self.begun();
             // An input that is used twice gets a second buffer for its second use.
             let mut buffers: Vec<Option<Buffer>> = Vec::with_capacity(node.inputs.len());
-            for input in &node.inputs {
+            let mut ready = vec![false; node.inputs.len()];
+            for (number, input) in node.inputs.iter().enumerate() {
                 let wanted = self.nodes[input.0].wants_gradient;
-                buffers.push(wanted.then(|| {
-                    all[input.0].take().unwrap_or_else(|| self.arena.zeros(self.nodes[input.0].shape.len()))
-                }));
+                let mut fresh = || {
+                    let made = op.ready(number, &upstream);
+                    ready[number] = made.is_some();
+                    made.unwrap_or_else(|| self.arena.zeros(self.nodes[input.0].shape.len()))
+                };
+                buffers.push(wanted.then(|| all[input.0].take().unwrap_or_else(&mut fresh)));
             }
             let views: Vec<View<'_>> = node.inputs.iter().map(|&input| self.view(input)).collect();
+            let slots = buffers.iter_mut().zip(&ready);
             let mut slots: Vec<Option<&mut [f32]>> =
-                buffers.iter_mut().map(|buffer| buffer.as_deref_mut()).collect();
+                slots.map(|(buffer, ready)| buffer.as_deref_mut().filter(|_| !ready)).collect();
             let shapes: Vec<Shape> = views.iter().map(|view| view.shape).collect();
             let mut scratch = self.arena.take(op.scratch(&shapes));
             op.backward(Back {

@@ -6,7 +6,7 @@
 //! legal because the result is a sum over rows: its gradient is known up to a factor, the gradient of the result.
 
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use rayon::prelude::*;
@@ -22,15 +22,33 @@ use crate::tape::{Numbers, Tape, Var};
 /// that the result does not depend on how many there are.
 const SUMS: usize = 32;
 
+/// Numbers of a gradient that one thread scales or adds at a time.
+const CHUNK: usize = 1 << 14;
+
 struct ByRows<'a, F> {
     arena: &'a Arena,
     rows: usize,
     /// How many of the inputs have a row for each row; the others are shared by all.
     by_row: usize,
     wants_gradient: Vec<bool>,
+    /// The gradients of inputs that have a row for each row, up to that of the result, once they are made.
+    own: Mutex<Vec<Option<Buffer>>>,
     /// What each input belongs to, and what blocks take, where a clock is on.
     counted: Option<(Vec<Of>, Mutex<Within>)>,
     body: F,
+}
+
+impl<F> ByRows<'_, F> {
+    fn own(&self) -> MutexGuard<'_, Vec<Option<Buffer>>> {
+        self.own.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<F> Drop for ByRows<'_, F> {
+    fn drop(&mut self) {
+        let left = std::mem::take(&mut *self.own());
+        left.into_iter().flatten().for_each(|gradient| self.arena.give(gradient));
+    }
 }
 
 impl<F> ByRows<'_, F>
@@ -108,12 +126,19 @@ where
     }
 
     fn saved(&self, inputs: &[Shape]) -> usize {
-        inputs
-            .iter()
-            .zip(&self.wants_gradient)
-            .filter(|(_, wants)| **wants)
-            .map(|(shape, _)| shape.len())
-            .sum()
+        let shared = inputs.iter().zip(&self.wants_gradient).skip(self.by_row);
+        shared.filter(|(_, wants)| **wants).map(|(shape, _)| shape.len()).sum()
+    }
+
+    fn ready(&self, input: usize, upstream: &[f32]) -> Option<Buffer> {
+        let mut gradient = self.own().get_mut(input)?.take()?;
+        let factor = upstream[0];
+        if factor != 1.0 {
+            gradient
+                .par_chunks_mut(CHUNK)
+                .for_each(|chunk| chunk.iter_mut().for_each(|value| *value *= factor));
+        }
+        Some(gradient)
     }
 
     fn joins_steps(&self) -> bool {
@@ -126,34 +151,25 @@ where
     }
 
     fn forward(&self, inputs: &[View<'_>], output: &mut [f32], saved: &mut [f32]) -> Result<()> {
-        let wanted = |range: Range<usize>| {
-            range
-                .filter(|&index| self.wants_gradient[index])
-                .map(|index| inputs[index].shape.len())
-                .sum::<usize>()
-        };
-        let (own, shared) = saved.split_at_mut(wanted(0..self.by_row));
+        let shared = saved;
         shared.fill(0.0);
+        let wanted =
+            |index: usize| self.wants_gradient[index].then(|| self.arena.take(inputs[index].shape.len()));
+        let mut own: Vec<Option<Buffer>> = (0..self.by_row).map(wanted).collect();
         let piece = self.rows.div_ceil(SUMS).next_multiple_of(ROWS).max(ROWS);
         // The rows of each wanted input, piece after piece.
         let count = self.rows.div_ceil(piece);
         let mut pieces: Vec<Vec<Option<&mut [f32]>>> =
             (0..count).map(|_| Vec::with_capacity(self.by_row)).collect();
-        let mut rest = own;
-        for (index, input) in inputs[..self.by_row].iter().enumerate() {
-            if !self.wants_gradient[index] {
-                pieces.iter_mut().for_each(|slots| slots.push(None));
-                continue;
-            }
-            let (mine, others) = std::mem::take(&mut rest).split_at_mut(input.shape.len());
-            rest = others;
+        for (gradient, input) in own.iter_mut().zip(inputs) {
             let chunk = piece * input.shape.columns;
-            if chunk == 0 {
-                pieces.iter_mut().for_each(|slots| slots.push(Some(&mut [])));
-                continue;
-            }
-            for (slots, slice) in pieces.iter_mut().zip(mine.chunks_mut(chunk)) {
-                slots.push(Some(slice));
+            match gradient.as_deref_mut() {
+                None => pieces.iter_mut().for_each(|slots| slots.push(None)),
+                Some(_) if chunk == 0 => pieces.iter_mut().for_each(|slots| slots.push(Some(&mut []))),
+                Some(gradient) => {
+                    let slices = gradient.chunks_mut(chunk);
+                    pieces.iter_mut().zip(slices).for_each(|(slots, slice)| slots.push(Some(slice)));
+                }
             }
         }
         let zeros =
@@ -199,20 +215,35 @@ where
             }
         }
         output[0] = total as f32;
+        *self.own() = own;
         Ok(())
     }
 
     fn backward(&self, mut back: Back<'_, '_>) -> Result<()> {
         let factor = back.upstream[0];
+        let add = |gradient: &mut [f32], mine: &[f32]| {
+            let chunks = gradient.par_chunks_mut(CHUNK).zip(mine.par_chunks(CHUNK));
+            chunks.for_each(|(gradient, mine)| {
+                gradient.iter_mut().zip(mine).for_each(|(sum, value)| *sum += factor * value);
+            });
+        };
+        for index in 0..self.by_row {
+            let Some(gradient) = back.take(index) else { continue };
+            let own = self.own();
+            let Some(mine) = own.get(index).and_then(Option::as_deref) else {
+                return Err(Error::shape(
+                    self.name(),
+                    "its gradients were taken before: there is one way back",
+                ));
+            };
+            add(gradient, mine);
+        }
         let mut saved = back.saved;
-        for (index, &wants) in self.wants_gradient.iter().enumerate() {
-            if !wants {
-                continue;
-            }
+        for index in (self.by_row..self.wants_gradient.len()).filter(|&index| self.wants_gradient[index]) {
             let (mine, rest) = saved.split_at(back.inputs[index].shape.len());
             saved = rest;
             if let Some(gradient) = back.take(index) {
-                gradient.iter_mut().zip(mine).for_each(|(sum, value)| *sum += factor * value);
+                add(gradient, mine);
             }
         }
         Ok(())
@@ -239,7 +270,74 @@ impl<'a> Tape<'a> {
         let wants_gradient = inputs.iter().map(|&input| self.wants_gradient(input)).collect();
         let of = |_| (inputs.iter().map(|&input| self.of(input)).collect(), Mutex::default());
         let counted = self.clock.as_ref().map(of);
-        let op = ByRows { arena: self.arena(), rows, by_row: by_row.len(), wants_gradient, counted, body };
+        let op = ByRows {
+            arena: self.arena(),
+            rows,
+            by_row: by_row.len(),
+            wants_gradient,
+            own: Mutex::default(),
+            counted,
+            body,
+        };
         self.apply(op, &inputs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::pieces::tests::{equal, numbers, same_for_any_thread_count};
+    use super::*;
+
+    /// The sum of `tanh(x w)` over rows.
+    fn body(tape: &mut Tape<'_>, x: Var, w: Var) -> Result<Var> {
+        let product = tape.matmul(x, w)?;
+        let bent = tape.tanh(product)?;
+        tape.sum(bent)
+    }
+
+    /// Rows that are used before, in and after blocks, and a result that is scaled.
+    fn both_ways(tape: &mut Tape<'_>, vars: &[Var], in_blocks: bool) -> Result<Var> {
+        let (x, w) = (vars[0], vars[1]);
+        let rows = tape.shape(x).rows;
+        let sum = match in_blocks {
+            true => tape
+                .sum_by_rows(rows, &[x], &[w], |tape, _, by_row, shared| body(tape, by_row[0], shared[0]))?,
+            false => body(tape, x, w)?,
+        };
+        let half = tape.scale(sum, 0.5)?;
+        let plain = tape.sum(x)?;
+        tape.add(half, plain)
+    }
+
+    #[test]
+    fn gradients_are_those_without_blocks() {
+        for rows in [1, ROWS, 3 * ROWS + 5] {
+            let inputs = [numbers(rows, 3, 1), numbers(3, 4, 2)];
+            // The gradient of rows is ready, and scaled; or added to what another use of them began.
+            let scaled = |tape: &mut Tape<'_>, vars: &[Var]| {
+                let blocks =
+                    tape.sum_by_rows(rows, &vars[..1], &vars[1..], |t, _, x, w| body(t, x[0], w[0]))?;
+                tape.scale(blocks, -3.0)
+            };
+            let plain = |tape: &mut Tape<'_>, vars: &[Var]| {
+                let sum = body(tape, vars[0], vars[1])?;
+                tape.scale(sum, -3.0)
+            };
+            equal(&inputs, scaled, plain);
+            equal(&inputs, |t, v| both_ways(t, v, true), |t, v| both_ways(t, v, false));
+            same_for_any_thread_count(&inputs, scaled);
+        }
+    }
+
+    #[test]
+    fn there_is_one_way_back() {
+        let ((shape, x), (of_weight, w)) = (numbers(5, 3, 1), numbers(3, 4, 2));
+        let arena = Arena::new();
+        let mut tape = Tape::new(&arena);
+        let (x, w) = (tape.parameter(shape, &x).unwrap(), tape.parameter(of_weight, &w).unwrap());
+        let sum = tape.sum_by_rows(5, &[x], &[w], |tape, _, x, w| body(tape, x[0], w[0])).unwrap();
+        tape.backward(sum).unwrap();
+        let error = tape.backward(sum).err().unwrap().to_string();
+        assert!(error.contains("one way back"), "{error}");
     }
 }
