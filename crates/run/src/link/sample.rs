@@ -36,7 +36,7 @@ const TRIES: u64 = 128;
 pub struct Sampler<'a> {
     /// What was known when.
     pub history: &'a History,
-    /// The targets of recent steps, where others are not drawn.
+    /// The targets of recent steps, where random ones are drawn from those alone.
     pub recent: Option<&'a Recent>,
     /// How many vertices there are.
     pub vertices: usize,
@@ -53,7 +53,8 @@ impl Sampler<'_> {
     /// Fills `out` with random absent targets of `source`, drawn at the places from `first` on.
     ///
     /// They are drawn uniformly from the vertices that were a target up to `t` (or from the targets of recent steps), or from
-    /// all while there are none, and may repeat. Where no absent one is found, because the source is linked to nearly everything, the last one drawn stands.
+    /// all while there are none, and may repeat. Where no absent one is found, because the source is linked to nearly
+    /// everything, the last one drawn stands.
     pub(super) fn fill(
         &self,
         draws: Random,

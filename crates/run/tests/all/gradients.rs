@@ -1,5 +1,7 @@
 //! The gradient that is followed is that of the loss: all the way from the data to the step of the optimiser.
 
+use std::collections::BTreeSet;
+
 use kymo_run::settings::{ClassWeights, Features, Mode};
 use kymo_run::{Learner, task};
 
@@ -64,4 +66,31 @@ fn links_count_as_much_as_they_weigh() {
     };
     let [without, once, thrice] = [0.0, 1.0, 3.0].map(loss);
     assert!(once > without && ((thrice - without) - 3.0 * (once - without)).abs() < 1e-5 * thrice);
+}
+
+#[test]
+fn absent_targets_are_recent_where_that_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let mut sketch = Sketch::random(1, 20, 12);
+    // A vertex is a target in few steps, so that the recent ones are not all there were.
+    for (t, moment) in (0..).zip(&mut sketch.moments) {
+        moment.edges.retain(|&(_, target)| target / 5 == t % 4);
+    }
+    let store = sketch.write(&path);
+    let drawn = |recent: usize| -> BTreeSet<u32> {
+        let mut settings = settings(&path, "link-prediction", "gcn-gru");
+        (settings.link.recent, settings.link.historical, settings.link.negatives) = (recent, 0.0, 50);
+        let goal = task::find("link-prediction").unwrap().open(&store, &settings).unwrap();
+        let (_, pairs) = goal.pairs(&[(0, 6)], 3).unwrap().remove(0);
+        let absent = pairs.into_iter().filter(|pair| !sketch.moments[7].edges.contains(pair));
+        absent.map(|(_, target)| target).collect()
+    };
+    let of = |steps: std::ops::RangeInclusive<usize>| -> BTreeSet<u32> {
+        sketch.moments[steps].iter().flat_map(|moment| &moment.edges).map(|pair| pair.1).collect()
+    };
+    assert!(!of(6..=6).is_empty() && of(6..=6).len() < of(0..=6).len());
+    assert_eq!(drawn(1), of(6..=6));
+    assert_eq!(drawn(2), of(5..=6));
+    assert_eq!(drawn(0), of(0..=6));
 }
