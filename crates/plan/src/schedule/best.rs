@@ -79,8 +79,11 @@ impl Scheduler for Best {
             keep(&mut best, found);
         }
         let rest = Limit { time: limit.time.saturating_sub(begun.elapsed()), ..limit.clone() };
-        if best.gap() > limit.gap && rest.time > Duration::ZERO && program::fits(instance) {
-            let found = program::solve(instance, &best.schedule, &rest, program::REAL_NAME)?;
+        if best.gap() > limit.gap
+            && rest.time > Duration::ZERO
+            && program::fits(instance)
+            && let Some(found) = program::solve(instance, &best.schedule, &rest, program::REAL_NAME)?
+        {
             complete &= found.complete;
             keep(&mut best, found);
         }

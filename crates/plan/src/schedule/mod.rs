@@ -64,8 +64,11 @@ pub struct Scheduled {
     pub bound: f64,
     /// How long it took to find.
     pub took: Duration,
-    /// The scheduler that found it.
+    /// What really made it: the name of a scheduler of [`ALL`], or `exact`. It differs from the scheduler that
+    /// was asked where that one chose the answer of another.
     pub by: &'static str,
+    /// What the user should know, in one line: why the answer of another scheduler was taken.
+    pub note: Option<String>,
     /// Whether the search ended by itself: if the clock ended it, the same seed may give another answer next time.
     pub complete: bool,
 }
@@ -87,7 +90,7 @@ impl Scheduled {
         let seconds = schedule.seconds(instance);
         // They are sums in different orders: an optimum may fall short of its bound in the last digits.
         let bound = bound.min(seconds);
-        Scheduled { schedule, seconds, bound, took: begun.elapsed(), by, complete: true }
+        Scheduled { schedule, seconds, bound, took: begun.elapsed(), by, note: None, complete: true }
     }
 
     /// How far it may be from the fastest: 0.01 is one per cent. Proven.
