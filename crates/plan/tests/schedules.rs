@@ -19,6 +19,12 @@ fn schedule(name: &str, instance: &Instance) -> Scheduled {
     find(name).unwrap().schedule(instance, &LIMIT).unwrap()
 }
 
+/// Whether an integer program made this answer or proved that none is faster, for the instance as it is.
+fn is_solved(name: &str, found: &Scheduled, instance: &Instance) -> bool {
+    let knows = name == "real-l" || (name == "dygnex-l" && instance.reuse == Reuse::None);
+    knows && found.complete && !found.by.ends_with("-g")
+}
+
 /// What two numbers that are sums in different orders may differ by.
 fn slack(seconds: f64) -> f64 {
     1e-9 * (1.0 + seconds)
@@ -101,20 +107,27 @@ proptest! {
                 prop_assert!(found.seconds <= optimum + slack(optimum), "{name}: {} > {optimum}", found.seconds);
                 prop_assert!(found.gap() <= 1e-9 && found.by == "exact");
             }
+            // The solver stops within a millionth of the mean cost.
+            if is_solved(name, &found, &instance) {
+                prop_assert!(found.seconds <= optimum + 1e-5 * (1.0 + optimum), "{name}: {} > {optimum}", found.seconds);
+            }
         }
     }
 
     #[test]
     fn every_schedule_is_valid_and_the_best_is_the_best(instance in instances(40, 9, 3)) {
-        let all: Vec<(&str, Scheduled)> =
-            runnable().filter(|name| !name.ends_with("-l")).map(|name| (name, schedule(name, &instance))).collect();
+        let all: Vec<(&str, Scheduled)> = runnable().map(|name| (name, schedule(name, &instance))).collect();
+        // Every schedule is one that no bound may exceed: here no brute force is needed.
+        let fastest = all.iter().map(|(_, found)| found.seconds).fold(f64::INFINITY, f64::min);
         for (name, found) in &all {
             found.schedule.check(&instance).unwrap();
             prop_assert_eq!(found.seconds, found.schedule.seconds(&instance));
             prop_assert!(found.bound <= found.seconds && found.gap() >= 0.0);
+            prop_assert!(found.bound <= fastest + slack(fastest), "{name}: bound {} > {fastest}", found.bound);
             prop_assert!(found.schedule.spread(&instance) >= 1.0 - 1e-9, "{}", name);
             prop_assert!(found.schedule.efficiency(&instance) <= 1.0 + 1e-9);
-            prop_assert!(found.schedule.imbalance(&instance) >= 1.0);
+            let imbalance = found.schedule.imbalance(&instance);
+            prop_assert!(imbalance >= 1.0 - 1e-9 && imbalance <= instance.workers as f64 + 1e-9, "{name}: {imbalance}");
             prop_assert!(found.schedule.optimiser_steps() <= instance.groups());
         }
         let found = |wanted: &str| &all.iter().find(|(name, _)| *name == wanted).unwrap().1;
@@ -122,11 +135,46 @@ proptest! {
         // One that the clock cut short may be worse, and the clock decides no test.
         for best in ["dygnex", "real"].into_iter().filter(|best| found(best).complete) {
             for (name, found) in all.iter().filter(|(_, found)| found.complete) {
-                prop_assert!(seconds(best) <= found.seconds + slack(found.seconds), "{best} is worse than {name}");
+                // The solver stops within a millionth of the mean cost.
+                let slack = if name.ends_with("-l") { 1e-5 * (1.0 + found.seconds) } else { slack(found.seconds) };
+                prop_assert!(seconds(best) <= found.seconds + slack, "{best} is worse than {name}");
             }
         }
         if instance.reuse == Reuse::None {
             prop_assert_eq!(seconds("match"), seconds("fold"));
+        }
+    }
+}
+
+/// Epochs whose fastest schedule is known: every worker of an iteration is busy until its end, with two groups. Groups
+/// are told apart by nothing but their costs, and shuffled.
+fn planted() -> impl Strategy<Value = (Instance, f64)> {
+    let iteration = |workers| (1.0..10.0_f64, prop::collection::vec(0.0..=1.0_f64, workers));
+    (1..=12_usize)
+        .prop_flat_map(move |workers| (Just(workers), prop::collection::vec(iteration(workers), 1..=6)))
+        .prop_flat_map(|(workers, iterations)| {
+            let split = |(seconds, parts): &(f64, Vec<f64>)| -> Vec<f64> {
+                parts.iter().flat_map(|part| [seconds * part, seconds * (1.0 - part)]).collect()
+            };
+            let costs: Vec<f64> = iterations.iter().flat_map(split).collect();
+            let seconds: f64 = iterations.iter().map(|(seconds, _)| seconds).sum();
+            (Just(costs).prop_shuffle(), Just((workers, seconds)))
+        })
+        .prop_map(|(costs, (workers, seconds))| (Instance::new(costs, workers), seconds))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn up_to_144_groups_are_bounded_by_a_schedule_without_waste((instance, optimum) in planted()) {
+        let bound = instance.lower_bound();
+        prop_assert!((bound - optimum).abs() <= slack(optimum), "bound {bound}, optimum {optimum}");
+        for name in runnable() {
+            let found = schedule(name, &instance);
+            found.schedule.check(&instance).unwrap();
+            prop_assert!(found.seconds >= optimum - slack(optimum), "{name}: {} < {optimum}", found.seconds);
+            prop_assert!((found.bound - optimum).abs() <= slack(optimum), "{name}: {}", found.bound);
         }
     }
 }
@@ -218,12 +266,11 @@ fn reuse_is_used() {
     let instance = Instance { reuse, ..Instance::new(costs, 4) };
     let seconds = |name| schedule(name, &instance).seconds;
     assert!(seconds("match") < seconds("fold") && seconds("real") <= seconds("match"));
-    assert!(seconds("real") < 0.95 * seconds("real-g"));
 }
 
 #[test]
 fn every_scheduler_is_found_and_refuses_what_cannot_be() {
-    let group_too_large = Instance { memory: vec![2, 9], budget: 8, ..Instance::new(vec![1.0; 2], 2) };
+    let group_too_large = Instance::new(vec![1.0; 2], 2).with_memory(vec![2, 9], 8);
     for scheduler in ALL {
         assert_eq!(find(scheduler.name()).unwrap().name(), scheduler.name());
         assert!(!scheduler.about().is_empty() && !scheduler.about().contains('\n'));

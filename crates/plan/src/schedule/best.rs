@@ -79,13 +79,13 @@ impl Scheduler for Best {
             keep(&mut best, found);
         }
         let rest = Limit { time: limit.time.saturating_sub(begun.elapsed()), ..limit.clone() };
-        if best.gap() > limit.gap
-            && rest.time > Duration::ZERO
-            && program::fits(instance)
-            && let Some(found) = program::solve(instance, &best.schedule, &rest, program::REAL_NAME)?
-        {
-            complete &= found.complete;
-            keep(&mut best, found);
+        if best.gap() > limit.gap && program::fits(instance) {
+            if rest.time == Duration::ZERO {
+                complete = false;
+            } else if let Some(found) = program::solve(instance, &best.schedule, &rest, program::REAL_NAME)? {
+                complete &= found.complete;
+                keep(&mut best, found);
+            }
         }
         Ok(Scheduled { took: begun.elapsed(), complete, ..best })
     }

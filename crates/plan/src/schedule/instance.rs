@@ -32,6 +32,16 @@ impl Instance {
         Instance { costs, workers, most: 2, overhead: 0.0, reuse: Reuse::None, memory, budget: u64::MAX }
     }
 
+    /// The same with the bytes that each group needs while it runs, and those that a worker has.
+    ///
+    /// Every scheduler refuses a group that does not fit; `blad` has two groups in memory at once and runs a pair
+    /// that does not fit together one by one. Whether there is one figure for each group is seen by
+    /// [`Instance::check`].
+    #[must_use]
+    pub fn with_memory(self, memory: Vec<u64>, budget: u64) -> Self {
+        Instance { memory, budget, ..self }
+    }
+
     /// How many groups there are.
     pub fn groups(&self) -> usize {
         self.costs.len()
@@ -58,10 +68,15 @@ impl Instance {
                 format!("found {} for {} groups, expected one each", self.memory.len(), self.groups());
             return Err(Error::settings("memory", problem));
         }
-        if let Some(group) = self.memory.iter().position(|&bytes| bytes > self.budget) {
+        // The largest one: with a budget that fits it all others run as well.
+        if let Some((group, &bytes)) = self.memory.iter().enumerate().max_by_key(|&(_, &bytes)| bytes)
+            && bytes > self.budget
+        {
             let problem = format!(
-                "group {group} needs {} bytes and a worker has {}; use shorter windows or raise the budget",
-                self.memory[group], self.budget
+                "group {group} needs {bytes} bytes and a worker has {}, {} too few; use shorter windows or \
+                 raise the budget",
+                self.budget,
+                bytes - self.budget
             );
             return Err(Error::settings("memory", problem));
         }
@@ -122,13 +137,21 @@ mod tests {
             ("groups per worker", Instance { most: 0, ..good.clone() }),
             ("overhead", Instance { overhead: f64::NAN, ..good.clone() }),
             ("costs", Instance { costs: vec![1.0, -1.0], ..good.clone() }),
-            ("memory", Instance { memory: vec![1], ..good.clone() }),
-            ("budget", Instance { memory: vec![1, 9], budget: 8, ..good.clone() }),
+            ("memory", good.clone().with_memory(vec![1], 8)),
+            ("budget", good.clone().with_memory(vec![1, 9], 8)),
         ];
         for (word, instance) in broken {
             let error = instance.check().unwrap_err().to_string();
             assert!(error.contains(word), "{error}");
         }
+    }
+
+    #[test]
+    fn memory_that_is_short_is_named_with_the_largest_group() {
+        let instance = Instance::new(vec![1.0; 3], 2);
+        instance.clone().with_memory(vec![8, 3, 0], 8).check().unwrap();
+        let error = instance.with_memory(vec![9, 12, 0], 8).check().unwrap_err().to_string();
+        assert!(error.contains("group 1 needs 12 bytes and a worker has 8, 4 too few"), "{error}");
     }
 
     #[test]

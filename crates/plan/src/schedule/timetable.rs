@@ -70,7 +70,8 @@ impl Schedule {
                     if instance.memory[group] > instance.budget {
                         let (bytes, budget) = (instance.memory[group], instance.budget);
                         return refuse(format!(
-                            "{at} needs {bytes} bytes for group {group} and has {budget}"
+                            "{at} needs {bytes} bytes for group {group} and has {budget}, {} too few",
+                            bytes - budget
                         ));
                     }
                 }
@@ -92,7 +93,11 @@ impl Schedule {
         self.iterations.iter().filter(|iteration| iteration.iter().any(|bin| !bin.is_empty())).count()
     }
 
-    /// Seconds that the busiest worker of the epoch works for each second of the least busy one, waiting excluded.
+    /// The busiest worker's seconds of work in the epoch over the mean of all workers, waiting excluded.
+    ///
+    /// It is 1 where all work equally long, and at most the number of workers, one of which does everything. This is
+    /// the definition of [`Plan::imbalance`](crate::plan::Plan::imbalance), so the two can be compared. The papers
+    /// divide by the least busy worker instead, which is infinite as soon as one has nothing to do.
     ///
     /// Renaming workers from iteration to iteration changes this figure and no time at all: see [`Schedule::spread`].
     pub fn imbalance(&self, instance: &Instance) -> f64 {
@@ -101,8 +106,8 @@ impl Schedule {
             done.iter_mut().zip(iteration).for_each(|(done, bin)| *done += instance.load(bin));
         }
         let most = done.iter().copied().fold(0.0, f64::max);
-        let least = done.iter().copied().fold(f64::INFINITY, f64::min);
-        if most > 0.0 { most / least } else { 1.0 }
+        let mean = done.iter().sum::<f64>() / instance.workers.max(1) as f64;
+        if mean > 0.0 { most / mean } else { 1.0 }
     }
 
     /// The part of all workers' time, overhead included, that is spent on groups.
@@ -146,9 +151,20 @@ mod tests {
         schedule.check(&instance).unwrap();
         assert_eq!(schedule.optimiser_steps(), 2);
         assert_eq!(schedule.seconds(&instance), 4.0 + 2.0 + 2.0 * 0.5);
-        assert_eq!(schedule.imbalance(&instance), 6.0 / 4.0);
+        // The workers are busy for 6 and 4 seconds.
+        assert_eq!(schedule.imbalance(&instance), 6.0 / 5.0);
         assert_eq!(schedule.efficiency(&instance), 10.0 / 14.0);
         assert_eq!(schedule.spread(&instance), 6.0 * 2.0 / 10.0);
+    }
+
+    #[test]
+    fn imbalance_is_between_one_and_the_number_of_workers() {
+        let instance = Instance::new(vec![2.0, 2.0, 2.0], 3);
+        assert_eq!(schedule(&[&[&[0], &[1], &[2]]]).imbalance(&instance), 1.0);
+        assert_eq!(schedule(&[&[&[0, 1], &[2], &[]]]).imbalance(&instance), 2.0);
+        assert_eq!(schedule(&[&[&[0, 1], &[], &[]], &[&[2], &[], &[]]]).imbalance(&instance), 3.0);
+        // Nothing to do is no imbalance.
+        assert_eq!(Schedule::default().imbalance(&Instance::new(Vec::new(), 3)), 1.0);
     }
 
     #[test]
