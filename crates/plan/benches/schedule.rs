@@ -1,7 +1,8 @@
-//! Every scheduler on several kinds of epochs: `cargo bench -p kymo-plan --bench schedule [--features ilp] [-- SECONDS [NAME...]]`.
+//! Every scheduler on several kinds of epochs:
+//! `cargo bench -p kymo-plan --bench schedule [--features ilp] [-- SECONDS [NAME...]]`.
 //!
-//! For each epoch and scheduler: its time over the bound that all share, the gap it has proven itself, the milliseconds it
-//! took, and the iterations. Nothing here decides a test.
+//! For each epoch and scheduler: its time over the bound that all share, the gap it has proven itself, the
+//! milliseconds it took, and the iterations. Nothing here decides a test.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
@@ -68,7 +69,8 @@ fn table(instance: &Instance, kind: &str, names: &[String], limit: &Limit) {
     }
 }
 
-/// An epoch of windows over snapshots whose times follow a kind of distribution; the overhead is a part of the mean cost.
+/// An epoch of windows over snapshots whose times follow a kind of distribution; the overhead is a part of
+/// the mean cost.
 fn instance(groups: usize, workers: usize, kind: &str, overhead: f64, ratio: f64) -> Instance {
     let mut random = Random(groups as u64 ^ 0x5eed);
     let count = groups + WINDOW - 1;

@@ -1,4 +1,5 @@
-//! What holds for every scheduler of the registry: valid schedules, proven bounds, and the optimum where it can be known.
+//! What holds for every scheduler of the registry: valid schedules, proven bounds, and the optimum where it
+//! can be known.
 #![allow(clippy::unwrap_used)]
 
 use std::time::Duration;
@@ -30,8 +31,8 @@ fn slack(seconds: f64) -> f64 {
     1e-9 * (1.0 + seconds)
 }
 
-/// The fastest epoch, by trying every schedule: each group goes to any worker of any iteration, at any place of its bin. Unlike
-/// the schedulers, this knows nothing of sorting and cutting.
+/// The fastest epoch, by trying every schedule: each group goes to any worker of any iteration, at any place
+/// of its bin. Unlike the schedulers, this knows nothing of sorting and cutting.
 fn optimum(instance: &Instance) -> f64 {
     let most = instance.groups().div_ceil(instance.workers);
     let empty = Schedule { iterations: vec![vec![Vec::new(); instance.workers]; most] };
@@ -72,7 +73,8 @@ fn place(instance: &Instance, schedule: Schedule, group: usize, best: &mut f64) 
     }
 }
 
-/// Instances of up to so many groups: costs may be equal or zero, workers more than groups, and neighbours may share.
+/// Instances of up to this number of groups: costs may be equal or zero, workers more than groups, and
+/// neighbours may share.
 fn instances(groups: usize, workers: usize, most: usize) -> impl Strategy<Value = Instance> {
     let costs = prop_oneof![
         prop::collection::vec(0.0..10.0_f64, 0..=groups),
@@ -102,14 +104,17 @@ proptest! {
             let found = schedule(name, &instance);
             found.schedule.check(&instance).unwrap();
             prop_assert!(found.seconds >= optimum - slack(optimum), "{name}: {} < {optimum}", found.seconds);
-            prop_assert!(found.bound <= optimum + slack(optimum), "{name}: bound {} > {optimum}", found.bound);
+            let above = found.bound - optimum;
+            prop_assert!(above <= slack(optimum), "{name}: bound {} > {optimum}", found.bound);
             if ["dygnex", "real"].contains(&name) {
-                prop_assert!(found.seconds <= optimum + slack(optimum), "{name}: {} > {optimum}", found.seconds);
+                let over = found.seconds - optimum;
+                prop_assert!(over <= slack(optimum), "{name}: {} > {optimum}", found.seconds);
                 prop_assert!(found.gap() <= 1e-9 && found.by == "exact");
             }
             // The solver stops within a millionth of the mean cost.
             if is_solved(name, &found, &instance) {
-                prop_assert!(found.seconds <= optimum + 1e-5 * (1.0 + optimum), "{name}: {} > {optimum}", found.seconds);
+                let over = found.seconds - optimum;
+                prop_assert!(over <= 1e-5 * (1.0 + optimum), "{name}: {} > {optimum}", found.seconds);
             }
         }
     }
@@ -123,11 +128,13 @@ proptest! {
             found.schedule.check(&instance).unwrap();
             prop_assert_eq!(found.seconds, found.schedule.seconds(&instance));
             prop_assert!(found.bound <= found.seconds && found.gap() >= 0.0);
-            prop_assert!(found.bound <= fastest + slack(fastest), "{name}: bound {} > {fastest}", found.bound);
+            let above = found.bound - fastest;
+            prop_assert!(above <= slack(fastest), "{name}: bound {} > {fastest}", found.bound);
             prop_assert!(found.schedule.spread(&instance) >= 1.0 - 1e-9, "{}", name);
             prop_assert!(found.schedule.efficiency(&instance) <= 1.0 + 1e-9);
             let imbalance = found.schedule.imbalance(&instance);
-            prop_assert!(imbalance >= 1.0 - 1e-9 && imbalance <= instance.workers as f64 + 1e-9, "{name}: {imbalance}");
+            let possible = 1.0 - 1e-9..=instance.workers as f64 + 1e-9;
+            prop_assert!(possible.contains(&imbalance), "{name}: {imbalance}");
             prop_assert!(found.schedule.optimiser_steps() <= instance.groups());
         }
         let found = |wanted: &str| &all.iter().find(|(name, _)| *name == wanted).unwrap().1;
@@ -136,7 +143,8 @@ proptest! {
         for best in ["dygnex", "real"].into_iter().filter(|best| found(best).complete) {
             for (name, found) in all.iter().filter(|(_, found)| found.complete) {
                 // The solver stops within a millionth of the mean cost.
-                let slack = if name.ends_with("-l") { 1e-5 * (1.0 + found.seconds) } else { slack(found.seconds) };
+                let factor = if name.ends_with("-l") { 1e4 } else { 1.0 };
+                let slack = factor * slack(found.seconds);
                 prop_assert!(seconds(best) <= found.seconds + slack, "{best} is worse than {name}");
             }
         }
@@ -146,8 +154,8 @@ proptest! {
     }
 }
 
-/// Epochs whose fastest schedule is known: every worker of an iteration is busy until its end, with two groups. Groups
-/// are told apart by nothing but their costs, and shuffled.
+/// Epochs whose fastest schedule is known: every worker of an iteration is busy until its end, with two
+/// groups. Groups are told apart by nothing but their costs, and shuffled.
 fn planted() -> impl Strategy<Value = (Instance, f64)> {
     let iteration = |workers| (1.0..10.0_f64, prop::collection::vec(0.0..=1.0_f64, workers));
     (1..=12_usize)

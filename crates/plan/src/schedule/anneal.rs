@@ -1,12 +1,13 @@
 //! Annealing: groups change places between bins, at first even where that costs a little.
 //!
-//! It starts from the best folds and from the matching, or from bins that the caller has. The state is a fixed number of bins in iterations; a move exchanges
-//! two places, of which one may be empty. The time of an iteration is kept with its slowest bin, so that a move looks at two
-//! iterations only. Now and then bins are sorted and cut anew, which never costs anything ([`Schedule::from_bins`]).
+//! It starts from the best folds and from the matching, or from bins that the caller has. The state is a
+//! fixed number of bins in iterations; a move exchanges two places, of which one may be empty. The time of an
+//! iteration is kept with its slowest bin, so that a move looks at two iterations only. Now and then bins are
+//! sorted and cut anew, which never costs anything ([`Schedule::from_bins`]).
 //!
-//! The number of moves follows from the numbers of groups and workers and from the limit as it was set, not from the clock, and
-//! the temperature from the number of moves made: the same question gets the same schedule. The clock only cuts it short, and
-//! then [`Scheduled::complete`] is false.
+//! The number of moves follows from the numbers of groups and workers and from the limit as it was set, not
+//! from the clock, and the temperature from the number of moves made: the same question gets the same
+//! schedule. The clock only cuts it short, and then [`Scheduled::complete`] is false.
 
 use std::time::Instant;
 
@@ -22,10 +23,10 @@ use crate::error::Result;
 
 /// Moves for each group, and the most for each second of the limit on a small number of workers.
 ///
-/// A slow machine makes so many in less than its second, so the clock is there for the unforeseen.
+/// Even a slow machine makes this number in less than its second, so the clock is there for the unforeseen.
 const MOVES_PER_GROUP: f64 = 40_000.0;
 const MOVES_PER_SECOND: f64 = 5_000_000.0;
-/// With so many workers a move takes twice as long: the slowest of them must be found.
+/// With this number of workers a move takes twice as long: the slowest of them must be found.
 const WORKERS_PER_MOVE: f64 = 128.0;
 /// How many starts are looked into before the best one gets the rest of the moves.
 const STARTS: usize = 3;
@@ -134,7 +135,7 @@ fn starts(instance: &Instance) -> Vec<Start> {
     starts
 }
 
-/// Makes a start better with so many moves; false if the clock cut it short.
+/// Improves a start with this number of moves; false if the clock cut it short.
 fn improve(
     instance: &Instance,
     start: &mut Start,

@@ -1,10 +1,11 @@
 //! Everything at once: the names DyGNeX and REAL, and the best answer that any scheduler here has.
 //!
-//! Both names try the same: DyGNeX's problem is REAL's without reuse, and whether groups share anything is said by the instance.
-//! Quick ones go first, so that there is an answer whatever the time. The greedy ones of the papers get a tenth of the time each,
-//! which is too little only where they are far behind the others. With reuse a better bound is looked for (`columns.rs`), and what
-//! comes up with it is annealed. Annealing makes as many moves as it would by itself, and the integer program, where it was built in,
-//! gets what is left. A handful of groups are solved exactly.
+//! Both names try the same: DyGNeX's problem is REAL's without reuse, and whether groups share anything is
+//! said by the instance. Quick ones go first, so that there is an answer whatever the time. The greedy ones
+//! of the papers get a tenth of the time each, which is too little only where they are far behind the others.
+//! With reuse a better bound is looked for (`columns.rs`), and what comes up with it is annealed. Annealing
+//! makes as many moves as it would by itself, and the integer program, where it was built in, gets what is
+//! left. A handful of groups are solved exactly.
 
 use std::time::{Duration, Instant};
 

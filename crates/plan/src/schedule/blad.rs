@@ -1,10 +1,13 @@
-//! Two consecutive groups per worker, in order: BLAD (Fu et al., SC 2023, as DyGNeX section 5.1 and REAL section 7.1 run it).
+//! Two consecutive groups per worker, in order: BLAD (Fu et al., SC 2023, as DyGNeX section 5.1 and REAL
+//! section 7.1 run it).
 //!
-//! BLAD runs the pair as a pipeline of two stages: while the first group is in its time stage, the second is in its structure
-//! stage. What that saves is what [`Reuse::from_stages`](super::Reuse::from_stages) says, so the pair needs no rule of its own;
-//! an instance without stages has none to overlap, and the pair takes the sum.
+//! BLAD runs the pair as a pipeline of two stages: while the first group is in its time stage, the second is
+//! in its structure stage. What that saves is what [`Reuse::from_stages`](super::Reuse::from_stages) says, so
+//! the pair needs no rule of its own; an instance without stages has none to overlap, and the pair takes the
+//! sum.
 //!
-//! Both groups of a pipeline are in memory at once (DyGNeX appendix I): two that do not fit together are not made a pair.
+//! Both groups of a pipeline are in memory at once (DyGNeX appendix I): two that do not fit together are not
+//! made a pair.
 
 use std::time::Instant;
 

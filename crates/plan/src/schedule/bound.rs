@@ -1,21 +1,23 @@
 //! No schedule of an instance is faster than this.
 //!
-//! Write `c` for the costs in falling order, `e` for the costs less the most that each group can save with one other, in
-//! falling order, and `b` for the loads of the bins (what a worker runs in an iteration), in falling order. It is enough to
-//! look at schedules that are sorted and cut ([`super::Schedule::from_bins`]): they have at most `ceil(n / G)` iterations, and
-//! iteration `k` (from 0) takes `b[k * G]`. With `m` iterations there are `m * G` bins of at most `L` groups.
+//! Write `c` for the costs in falling order, `e` for the costs less the most that each group can save with
+//! one other, in falling order, and `b` for the loads of the bins (what a worker runs in an iteration), in
+//! falling order. It is enough to look at schedules that are sorted and cut ([`super::Schedule::from_bins`]):
+//! they have at most `ceil(n / G)` iterations, and iteration `k` (from 0) takes `b[k * G]`. With `m`
+//! iterations there are `m * G` bins of at most `L` groups.
 //!
-//! 1. A bin is no lighter than its costliest group, since a group never saves more than it costs. And any `j` bins hold at
-//!    most `j * L` groups. So `b[j] >= c[j * L]`.
-//! 2. Pigeons: of the `(q - 1) * m * G + j * (L - q + 1) + 1` groups with the largest `e`, more than `j` bins hold `q` or more.
-//!    So `b[j] >= q * e[(q - 1) * m * G + j * (L - q + 1)]`.
-//! 3. Work: the first `k` iterations hold at most `k * G * L` groups, the others share the rest of the work, which takes
-//!    them at least a `G`th of it. So the epoch takes at least `b[0] + ... + b[(k - 1) * G]` by 1 and 2, and
-//!    `(work - c[0] - ... - c[k * G * L - 1]) / G` besides, for every `k`. Work is the sum of the costs less the most that can be
-//!    saved in all ([`most_saved`]).
-//! 4. Depth: take the fullest bin of each iteration. They hold `ceil(n / G)` groups or more, all different, so the epoch takes at
-//!    least the sum of the `ceil(n / G)` smallest `e`. Leaving out groups makes no schedule slower if costs are `e`, so the same
-//!    holds among the groups with the largest `e`, however many.
+//! 1. A bin is no lighter than its costliest group, since a group never saves more than it costs. And any `j`
+//!    bins hold at most `j * L` groups. So `b[j] >= c[j * L]`.
+//! 2. Pigeons: of the `(q - 1) * m * G + j * (L - q + 1) + 1` groups with the largest `e`, more than `j` bins
+//!    hold `q` or more. So `b[j] >= q * e[(q - 1) * m * G + j * (L - q + 1)]`.
+//! 3. Work: the first `k` iterations hold at most `k * G * L` groups, the others share the rest of the work,
+//!    which takes them at least a `G`th of it. So the epoch takes at least `b[0] + ... + b[(k - 1) * G]` by 1
+//!    and 2, and `(work - c[0] - ... - c[k * G * L - 1]) / G` besides, for every `k`. Work is the sum of the
+//!    costs less the most that can be saved in all ([`most_saved`]).
+//! 4. Depth: take the fullest bin of each iteration. They hold `ceil(n / G)` groups or more, all different,
+//!    so the epoch takes at least the sum of the `ceil(n / G)` smallest `e`. Leaving out groups makes no
+//!    schedule slower if costs are `e`, so the same holds among the groups with the largest `e`, however
+//!    many.
 //!
 //! The bound is the lowest over all `m` of the highest of these, with `m` overheads.
 
@@ -25,11 +27,12 @@ use super::matching::{self, most_saving};
 impl Instance {
     /// Seconds that no schedule can beat.
     ///
-    /// The slowest worker of an iteration takes at least a `G`th of the iteration's work, and at least as long as its costliest
-    /// group. The `k` slowest iterations hold at most `k * G * L` groups, so the next one has a group at least as costly as number
-    /// `k * G * L + 1`, and all later ones share at least the work that is not among the `k * G * L` costliest. With `m` iterations,
-    /// more than `m * G` groups cannot all be alone. From the work the most that can be saved is taken off: with two groups
-    /// per worker that is an exact matching. The whole argument is at the head of `bound.rs`.
+    /// The slowest worker of an iteration takes at least a `G`th of the iteration's work, and at least as
+    /// long as its costliest group. The `k` slowest iterations hold at most `k * G * L` groups, so the next
+    /// one has a group at least as costly as number `k * G * L + 1`, and all later ones share at least the
+    /// work that is not among the `k * G * L` costliest. With `m` iterations, more than `m * G` groups cannot
+    /// all be alone. From the work the most that can be saved is taken off: with two groups per worker that
+    /// is an exact matching. The whole argument is at the head of `bound.rs`.
     pub fn lower_bound(&self) -> f64 {
         if self.groups() == 0 {
             return 0.0;
@@ -58,7 +61,7 @@ struct View {
     most: usize,
     /// `c`.
     costs: Vec<f64>,
-    /// Sums of the first so many of `c`.
+    /// Prefix sums of `c`.
     cost_sums: Vec<f64>,
     /// `e`.
     rests: Vec<f64>,
@@ -106,12 +109,14 @@ impl View {
     }
 }
 
-/// A number of seconds that no schedule saves more than; `best` is the most that each group can save with one other.
+/// A number of seconds that no schedule saves more than; `best` is the most that each group can save with one
+/// other.
 ///
-/// In a bin of `p` groups `p - 1` pairs save. Each pair can be charged to one of its groups such that the group of the bin with
-/// the largest `best` is charged nothing: to the one further from it. There are at least `ceil(n / L)` such groups, and the
-/// `j`th largest of them has at least the `(j * L)`th largest `best` (from 0), since `j` bins hold at most `j * L` groups. With two
-/// groups per worker, a matching that saves most is no more than that, where the band is narrow enough to find it.
+/// In a bin of `p` groups `p - 1` pairs save. Each pair can be charged to one of its groups such that the
+/// group of the bin with the largest `best` is charged nothing: to the one further from it. There are at
+/// least `ceil(n / L)` such groups, and the `j`th largest of them has at least the `(j * L)`th largest `best`
+/// (from 0), since `j` bins hold at most `j * L` groups. With two groups per worker, a matching that saves
+/// most is no more than that, where the band is narrow enough to find it.
 fn most_saved(instance: &Instance, best: Vec<f64>) -> f64 {
     let groups = best.len();
     let charged = |(at, best): (usize, f64)| if at % instance.most == 0 { 0.0 } else { best };

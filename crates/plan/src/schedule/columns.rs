@@ -1,21 +1,25 @@
-//! A bound that knows that the bins of an iteration are disjoint, and a start for annealing: column generation.
+//! A bound that knows that the bins of an iteration are disjoint, and a start for annealing: column
+//! generation.
 //!
-//! The bounds of `bound.rs` let every iteration have `G` equal bins. Pairs that save most are few and of all loads, so with reuse
-//! that is too good to be true. Here a column is a whole iteration: at most `G` disjoint bins of one or two groups, which takes as
-//! long as its slowest bin and the overhead. A schedule of `m` iterations is a choice of `m` columns that cover every group.
+//! The bounds of `bound.rs` let every iteration have `G` equal bins. Pairs that save most are few and of all
+//! loads, so with reuse that is too good to be true. Here a column is a whole iteration: at most `G` disjoint
+//! bins of one or two groups, which takes as long as its slowest bin and the overhead. A schedule of `m`
+//! iterations is a choice of `m` columns that cover every group.
 //!
-//! Bound: give every group a price `u >= 0`, and let `w` be a number such that every column takes at least the prices of
-//! its groups plus `w`. Summed over the iterations of a schedule, each group being in one of them, its time is at least
-//! `sum(u) + m * w`. A schedule that wastes nothing has between `ceil(n / (G * L))` and `ceil(n / G)` iterations, so
-//! `sum(u) + min(fewest * w, most * w)` is a bound, whatever the prices. (Every other schedule becomes such a one by sorting and
-//! cutting, which makes it no slower.) `pricing.rs` finds `w`, and does so without rounding in its favour: `slack` is taken off it.
+//! Bound: give every group a price `u >= 0`, and let `w` be a number such that every column takes at least
+//! the prices of its groups plus `w`. Summed over the iterations of a schedule, each group being in one of
+//! them, its time is at least `sum(u) + m * w`. A schedule that wastes nothing has between
+//! `ceil(n / (G * L))` and `ceil(n / G)` iterations, so `sum(u) + min(fewest * w, most * w)` is a bound,
+//! whatever the prices. (Every other schedule becomes such a one by sorting and cutting, which makes it no
+//! slower.) `pricing.rs` finds `w`, and does so without rounding in its favour: `slack` is taken off it.
 //!
-//! Which prices are good is asked of a linear program (`simplex.rs`): the cheapest fractional choice of the columns known so far.
-//! Its prices lead to columns that it should have known, these to other prices, and so on (Gilmore and Gomory 1961). Its prices swing
-//! wildly at first; those that are tried lie between them and the best so far (Wentges 1997).
+//! Which prices are good is asked of a linear program (`simplex.rs`): the cheapest fractional choice of the
+//! columns known so far. Its prices lead to columns that it should have known, these to other prices, and so
+//! on (Gilmore and Gomory 1961). Its prices swing wildly at first; those that are tried lie between them and
+//! the best so far (Wentges 1997).
 //!
-//! Start: columns that the program takes most of are iterations that go well together. As many as are disjoint are kept, and what they
-//! leave is matched and folded.
+//! Start: columns that the program takes most of are iterations that go well together. As many as are
+//! disjoint are kept, and what they leave is matched and folded.
 
 use std::time::Instant;
 
@@ -25,10 +29,12 @@ use super::pricing::{Iteration, PATIENCE, Pricer};
 use super::simplex::{Column, Cover};
 use super::timetable::Schedule;
 
-/// The most groups and workers: pivots take the square of the groups, and searches for columns grow with the workers.
+/// The most groups and workers: pivots take the square of the groups, and searches for columns grow with the
+/// workers.
 const GROUPS: usize = 160;
 const WORKERS: usize = 8;
-/// Rounds after which it is enough, and work in all of them for each second of the limit and in all: about half of the time.
+/// Rounds after which it is enough, and work in all of them for each second of the limit and in all: about
+/// half of the time.
 ///
 /// Work is counted in bins that are looked at, so that the answer does not depend on the clock.
 const ROUNDS: usize = 60;
@@ -38,7 +44,8 @@ const ORDERED: usize = 20;
 const PIVOTED: usize = 15;
 /// Pivots of a round.
 const PIVOTS: usize = 1000;
-/// Columns for each group of the first round, which may fall short of their prices by a part of an iteration, and of each later one.
+/// Columns for each group of the first round, which may fall short of their prices by a part of an iteration,
+/// and of each later one.
 const FIRST: usize = 30;
 const MARGIN: f64 = 0.06;
 const LATER: usize = 8;
@@ -132,7 +139,7 @@ fn column(iteration: &Iteration, groups: usize) -> Column {
     Column { cost: iteration.seconds, rows }
 }
 
-/// The first of these iterations, so many for each group.
+/// The first of these iterations, up to a number for each group.
 fn some_for_each(iterations: Vec<(f64, Iteration)>, groups: usize, count: usize) -> Vec<Iteration> {
     let mut wanted = vec![count; groups];
     let mut some = Vec::new();

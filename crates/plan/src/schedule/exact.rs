@@ -1,7 +1,7 @@
 //! Every way to fill bins, for a handful of groups.
 //!
-//! Sorting and cutting is the best use of fixed bins ([`Schedule::from_bins`]), so only the bins are searched: each group
-//! joins a bin that has room, or opens one. Twelve groups in pairs are 140,152 ways.
+//! Sorting and cutting is the best use of fixed bins ([`Schedule::from_bins`]), so only the bins are
+//! searched: each group joins a bin that has room, or opens one. Twelve groups in pairs are 140,152 ways.
 
 use super::fold::cut_seconds;
 use super::instance::Instance;

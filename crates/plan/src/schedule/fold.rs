@@ -1,13 +1,13 @@
 //! Largest with smallest, then sort and cut.
 //!
-//! For a number of iterations `m` there are `m * G` bins. Groups are dealt in falling order of cost, each to the lightest bin that
-//! has room. With at most two groups per bin this folds the sorted list over: the largest groups lie alone or with the
-//! smallest ones. [`Schedule::from_bins`] then makes the best of the bins. Several `m` are tried, and the best is kept. It takes
-//! `O(n log n)`.
+//! For a number of iterations `m` there are `m * G` bins. Groups are dealt in falling order of cost, each to
+//! the lightest bin that has room. With at most two groups per bin this folds the sorted list over: the
+//! largest groups lie alone or with the smallest ones. [`Schedule::from_bins`] then makes the best of the
+//! bins. Several `m` are tried, and the best is kept. It takes `O(n log n)`.
 //!
-//! With few iterations it matters that the groups alone are lighter than the pairs: they all end up in the last iteration, beside
-//! pairs that are as heavy as any. So folds are tried as well in which the pairs beside them are made of lighter groups
-//! ([`light_end`]).
+//! With few iterations it matters that the groups alone are lighter than the pairs: they all end up in the
+//! last iteration, beside pairs that are as heavy as any. So folds are tried as well in which the pairs
+//! beside them are made of lighter groups ([`light_end`]).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -117,7 +117,7 @@ pub(super) fn cut_seconds(instance: &Instance, mut loads: Vec<f64>) -> f64 {
     longest + loads.len().div_ceil(instance.workers) as f64 * instance.overhead
 }
 
-/// Deals groups, largest first, to so many bins: each to the lightest that has room.
+/// Deals groups, largest first, to a number of bins: each to the lightest that has room.
 pub(super) fn fold(instance: &Instance, order: &[usize], count: usize) -> Vec<Vec<usize>> {
     let mut bins: Vec<Vec<usize>> = order.iter().take(count).map(|&group| vec![group]).collect();
     let rest = order.get(count..).unwrap_or_default();

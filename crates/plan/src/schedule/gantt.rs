@@ -1,7 +1,8 @@
 //! A schedule as a Gantt chart for a terminal: one line per worker, time to the right.
 //!
-//! Iterations end with a bar, which stands for the all-reduce and has no width in time. All columns are equally long, so the
-//! chart is cut where it would get too narrow to read: after some iterations, and after some workers.
+//! Iterations end with a bar, which stands for the all-reduce and has no width in time. All columns are
+//! equally long, so the chart is cut where it would get too narrow to read: after some iterations, and after
+//! some workers.
 
 use std::fmt;
 
@@ -31,7 +32,7 @@ impl<'a> Gantt<'a> {
         Gantt { instance, schedule, width: WIDTH }
     }
 
-    /// The chart with so many columns, 20 at least.
+    /// The chart with this number of columns, 20 at least.
     pub fn width(self, width: usize) -> Self {
         Gantt { width: width.max(NARROWEST), ..self }
     }
@@ -88,7 +89,7 @@ impl fmt::Display for Gantt<'_> {
     }
 }
 
-/// A group as so many characters, with its number where there is room.
+/// A group as this number of characters, with its number where there is room.
 fn block(group: usize, columns: usize) -> String {
     match columns {
         0 | 1 => "=".repeat(columns),

@@ -1,29 +1,30 @@
-//! The greedy schedulers of the papers: DyGNeX-G (Algorithm 2) and REAL-G (Algorithm 1), which also counts what
-//! pairs save.
+//! The greedy schedulers of the papers: DyGNeX-G (Algorithm 2) and REAL-G (Algorithm 1), which also counts
+//! what pairs save.
 //!
-//! While more than `G` groups are left, the costliest one is paired with each other one, or with none, and gives a
-//! target. For each target, pairs near it are looked for with two pointers from both ends of the sorted list. The
-//! target whose iteration wastes least is taken (DyGNeX equation 9, REAL equation 15). The last `G` groups run alone.
+//! While more than `G` groups are left, the costliest one is paired with each other one, or with none, and
+//! gives a target. For each target, pairs near it are looked for with two pointers from both ends of the
+//! sorted list. The target whose iteration wastes least is taken (DyGNeX equation 9, REAL equation 15). The
+//! last `G` groups run alone.
 //!
-//! As printed, chosen groups stay in the list, so one pair would be found `G - 1` times: here they leave it, and only
-//! the group of no cost may be used again. REAL's line 8 leaves the target's own pair out of the sum: equation 15 has
-//! it, and so do we.
+//! As printed, chosen groups stay in the list, so one pair would be found `G - 1` times: here they leave it,
+//! and only the group of no cost may be used again. REAL's line 8 leaves the target's own pair out of the
+//! sum: equation 15 has it, and so do we.
 //!
-//! As printed it takes `O(n^3)`: `n / G` iterations of `n` targets with `G` searches of length `n`. Two departures
-//! make that `O(n^2 / G)` with a factor of [`TARGETS`]:
-//! - *one search* serves all workers: it keeps every pair it passes (of more than `16 G` the `8 G` nearest), and the
-//!   nearest disjoint ones are taken; only if they are too few does it search again among the groups left. A second
-//!   search in the shorter list may pass pairs that the first did not, so from three workers on the pairs may differ
-//!   from the paper's;
-//! - *sampled targets*: if more than [`TARGETS`] groups are left, at most that number, evenly spaced in the sorted
-//!   list, give targets, since neighbours in a long list give nearly the same one. With reuse they do not: the few
-//!   groups that share with the costliest one may be left out.
+//! As printed it takes `O(n^3)`: `n / G` iterations of `n` targets with `G` searches of length `n`. Two
+//! departures make that `O(n^2 / G)` with a factor of [`TARGETS`]:
+//! - *one search* serves all workers: it keeps every pair it passes (of more than `16 G` the `8 G` nearest),
+//!   and the nearest disjoint ones are taken; only if they are too few does it search again among the groups
+//!   left. A second search in the shorter list may pass pairs that the first did not, so from three workers
+//!   on the pairs may differ from the paper's;
+//! - *sampled targets*: if more than [`TARGETS`] groups are left, at most that number, evenly spaced in the
+//!   sorted list, give targets, since neighbours in a long list give nearly the same one. With reuse they do
+//!   not: the few groups that share with the costliest one may be left out.
 //!
-//! `tests/papers` has the algorithms line by line as printed. The schedules are the same for one or two workers and up
-//! to [`TARGETS`] groups, and everywhere once the transcription makes these departures too. REAL-G gains little from
-//! reuse either way: on windows that share a quarter, the printed algorithm is as far from the bound as this one, to
-//! within 1 %. It chooses the iteration that wastes least, not the one that saves most: pairs that save nothing but
-//! are equally long waste nothing.
+//! `tests/papers` has the algorithms line by line as printed. The schedules are the same for one or two
+//! workers and up to [`TARGETS`] groups, and everywhere once the transcription makes these departures too.
+//! REAL-G gains little from reuse either way: on windows that share a quarter, the printed algorithm is as
+//! far from the bound as this one, to within 1 %. It chooses the iteration that wastes least, not the one
+//! that saves most: pairs that save nothing but are equally long waste nothing.
 
 use std::time::Instant;
 

@@ -1,7 +1,9 @@
-//! What is to be scheduled: the groups of an epoch, their costs, and who runs them (DyGNeX section 4.2, REAL section 5.1).
+//! What is to be scheduled: the groups of an epoch, their costs, and who runs them (DyGNeX section 4.2, REAL
+//! section 5.1).
 //!
-//! Memory: the groups of a worker run one after the other, and what REAL keeps of the first for the second is a part of what
-//! the first had in memory anyway. So the peak of a worker is that of its largest group, and each group must fit by itself.
+//! Memory: the groups of a worker run one after the other, and what REAL keeps of the first for the second is
+//! a part of what the first had in memory anyway. So the peak of a worker is that of its largest group, and
+//! each group must fit by itself.
 
 use super::reuse::Reuse;
 use crate::error::{Error, Result};
@@ -34,8 +36,8 @@ impl Instance {
 
     /// The same with the bytes that each group needs while it runs, and those that a worker has.
     ///
-    /// Every scheduler refuses a group that does not fit; `blad` has two groups in memory at once and runs a pair
-    /// that does not fit together one by one. Whether there is one figure for each group is seen by
+    /// Every scheduler refuses a group that does not fit; `blad` has two groups in memory at once and runs a
+    /// pair that does not fit together one by one. Whether there is one figure for each group is seen by
     /// [`Instance::check`].
     #[must_use]
     pub fn with_memory(self, memory: Vec<u64>, budget: u64) -> Self {
@@ -96,7 +98,8 @@ impl Instance {
         (fewest, self.groups().div_ceil(self.workers))
     }
 
-    /// Some numbers of iterations worth a try: all if they are few, else mostly low ones, since each costs overhead.
+    /// Some numbers of iterations worth a try: all if they are few, else mostly low ones, since each costs
+    /// overhead.
     pub(super) fn some_iterations(&self) -> Vec<usize> {
         let (fewest, most) = self.iterations();
         let (mut counts, mut next, mut step) = (Vec::new(), fewest, 1);

@@ -1,7 +1,7 @@
 //! With reuse: the pairs that save most, then a fold of the rest, then sort and cut.
 //!
-//! The pairs are an exact matching ([`most_saving`]). Without reuse there are none, and this is `fold`. It takes
-//! `O(n log n + n * 2^width * width)`.
+//! The pairs are an exact matching ([`most_saving`]). Without reuse there are none, and this is `fold`. It
+//! takes `O(n log n + n * 2^width * width)`.
 
 use std::time::Instant;
 

@@ -1,8 +1,8 @@
 //! The pairs of groups that save most together: an exact matching in a band, by dynamic programming.
 //!
-//! Groups are passed in order. All that the past leaves behind is which of the next `width` groups are taken already, so there
-//! are `2^width` states, and `n * 2^width * width` steps in all. Bands wider than [`EXACT`] are matched within that distance:
-//! windows share less the further they are apart.
+//! Groups are passed in order. All that the past leaves behind is which of the next `width` groups are taken
+//! already, so there are `2^width` states, and `n * 2^width * width` steps in all. Bands wider than [`EXACT`]
+//! are matched within that distance: windows share less the further they are apart.
 
 use super::reuse::Reuse;
 

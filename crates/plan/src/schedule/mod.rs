@@ -1,8 +1,8 @@
 //! Schedulers: which worker trains which groups of snapshots in which iteration, one file each.
 //!
-//! An epoch trains `n` groups on `G` workers. In an iteration each worker runs at most `L` groups one after the other; the
-//! iteration takes as long as its slowest worker, and an overhead. [`Instance`] is the question, [`Schedule`] the answer, and
-//! every answer comes with a proven bound ([`Instance::lower_bound`]).
+//! An epoch trains `n` groups on `G` workers. In an iteration each worker runs at most `L` groups one after
+//! the other; the iteration takes as long as its slowest worker, and an overhead. [`Instance`] is the
+//! question, [`Schedule`] the answer, and every answer comes with a proven bound ([`Instance::lower_bound`]).
 
 mod anneal;
 mod best;
@@ -64,12 +64,13 @@ pub struct Scheduled {
     pub bound: f64,
     /// How long it took to find.
     pub took: Duration,
-    /// What really made it: the name of a scheduler of [`ALL`], or `exact`. It differs from the scheduler that
-    /// was asked where that one chose the answer of another.
+    /// What really made it: the name of a scheduler of [`ALL`], or `exact`. It differs from the scheduler
+    /// that was asked where that one chose the answer of another.
     pub by: &'static str,
     /// What the user should know, in one line: why the answer of another scheduler was taken.
     pub note: Option<String>,
-    /// Whether the search ended by itself: if the clock ended it, the same seed may give another answer next time.
+    /// Whether the search ended by itself: if the clock ended it, the same seed may give another answer next
+    /// time.
     pub complete: bool,
 }
 

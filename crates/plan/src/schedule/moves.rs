@@ -1,7 +1,7 @@
 //! The state of annealing: bins in iterations, and moves that exchange two places.
 //!
-//! The slowest bin of each iteration is kept, so that a move looks at two bins, and at a whole iteration only if its slowest bin
-//! became faster.
+//! The slowest bin of each iteration is kept, so that a move looks at two bins, and at a whole iteration only
+//! if its slowest bin became faster.
 
 use super::fold::by_cost;
 use super::instance::Instance;
@@ -93,7 +93,8 @@ impl<'a> State<'a> {
         part * self.total / self.slowest.len() as f64 / (self.instance.workers as f64).sqrt()
     }
 
-    /// Sorts bins by load and cuts them; everything kept beside the places is worked out anew, so rounding cannot build up.
+    /// Sorts bins by load and cuts them; everything kept beside the places is worked out anew, so rounding
+    /// cannot build up.
     pub(super) fn sort(&mut self) {
         let mut rows: Vec<(f64, usize)> =
             (0..self.loads.len()).map(|bin| (self.load(bin, NONE, NONE), bin)).collect();

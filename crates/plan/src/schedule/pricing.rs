@@ -1,15 +1,18 @@
-//! Given a price for every group, the iterations that are worth more than they take: the pricing step of `columns.rs`.
+//! Given a price for every group, the iterations that are worth more than they take: the pricing step of
+//! `columns.rs`.
 //!
-//! An iteration is led by its slowest bin and has at most `G - 1` other bins, none slower, all disjoint. For every bin as
-//! the leader, a search in falling order of value finds the others; it turns back where even the next value, taken for every bin
-//! still to come, is not enough, nor are the dearest groups that are left, two for every bin. A search that takes too long is given
-//! up, and what could at most have been found counts instead, so that what is said of *all* iterations is true in any case.
+//! An iteration is led by its slowest bin and has at most `G - 1` other bins, none slower, all disjoint. For
+//! every bin as the leader, a search in falling order of value finds the others; it turns back where even the
+//! next value, taken for every bin still to come, is not enough, nor are the dearest groups that are left,
+//! two for every bin. A search that takes too long is given up, and what could at most have been found counts
+//! instead, so that what is said of *all* iterations is true in any case.
 
 use super::instance::Instance;
 
 /// No group.
 const NONE: usize = usize::MAX;
-/// Bins that one search may look at. With good prices few are needed, and with bad ones the answer is of no use.
+/// Bins that one search may look at. With good prices few are needed, and with bad ones the answer is of no
+/// use.
 pub(super) const PATIENCE: usize = 10_000;
 
 /// What a worker may run in an iteration: a group or a pair.
@@ -51,7 +54,7 @@ pub(super) struct Pricer<'a> {
 }
 
 impl<'a> Pricer<'a> {
-    /// All groups and all pairs; a search may look at so many of them.
+    /// All groups and all pairs; a search looks at a limited number of them.
     pub(super) fn new(instance: &'a Instance, patience: usize) -> Self {
         let mut bins = Vec::new();
         for one in 0..instance.groups() {
@@ -67,7 +70,8 @@ impl<'a> Pricer<'a> {
         self.bins.len()
     }
 
-    /// Looks for iterations that take less than the `prices` of their groups, which are not negative, and `rest` and `margin`.
+    /// Looks for iterations that take less than the `prices` of their groups, which are not negative, and
+    /// `rest` and `margin`.
     ///
     /// Iterations that fall short by `slack` or less may be overlooked, but are counted in.
     pub(super) fn price(&self, prices: &[f64], rest: f64, margin: f64, slack: f64) -> Priced {
@@ -110,7 +114,8 @@ impl<'a> Pricer<'a> {
             priced.looked += search.looked;
             let mut most = search.best;
             if search.looked > self.patience {
-                // It was given up: no bin beside this leader is worth more than the first, and none holds more than two groups.
+                // It was given up: no bin beside this leader is worth more than the first, and none holds
+                // more than two groups.
                 let first = beside.first().map_or(0.0, |(first, _)| *first);
                 most = most.max(ceiling.min(others as f64 * first));
             }
@@ -154,7 +159,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// What so many bins of groups that are left are worth at most.
+    /// What a number of bins of the groups that are left are worth at most.
     fn ceiling(&self, bins: usize) -> f64 {
         let left = self.dearest.iter().filter(|&&group| !self.used[group]);
         left.take(2 * bins).map(|&group| self.prices[group]).sum()

@@ -1,14 +1,15 @@
 //! The integer programs of the papers, DyGNeX-L and REAL-L, where HiGHS was built in (the feature `ilp`).
 //!
-//! DyGNeX-L does not know of reuse: it solves the instance as if nothing were shared. Both start from an annealed
-//! schedule, without which the solver hardly finds one by itself, and prove a bound. The program itself is in
-//! `solver.rs`.
+//! DyGNeX-L does not know of reuse: it solves the instance as if nothing were shared. Both start from an
+//! annealed schedule, without which the solver hardly finds one by itself, and prove a bound. The program
+//! itself is in `solver.rs`.
 //!
 //! [`Scheduled::by`] names what made the schedule, and [`Scheduled::note`] says why if it was not the solver:
 //! - `anneal`: the annealed schedule is proven within the gap, or the solver found none that is faster;
-//! - `dygnex-g`, `real-g`: the program is too large or cannot express the instance, and the greedy of the same
-//!   paper is the fallback. DyGNeX falls back by size (section 5.3), REAL when the solver's time is up (section
-//!   5.4): here size decides, since a solver that starts from a schedule always has an answer in time.
+//! - `dygnex-g`, `real-g`: the program is too large or cannot express the instance, and the greedy of the
+//!   same paper is the fallback. DyGNeX falls back by size (section 5.3), REAL when the solver's time is up
+//!   (section 5.4): here size decides, since a solver that starts from a schedule always has an answer in
+//!   time.
 
 use std::time::Instant;
 
@@ -117,7 +118,7 @@ impl Program {
         let found =
             greedy.schedule(instance, &Limit { time: left.max(limit.time.mul_f64(0.1)), ..limit.clone() })?;
         let note = format!(
-            "{}: the integer program {why}; this is the greedy schedule of '{}', '{better}' may find a faster one",
+            "{}: the integer program {why}; this is the schedule of '{}', '{better}' may find a faster one",
             self.name, found.by
         );
         Ok(Scheduled { note: Some(note), ..found })

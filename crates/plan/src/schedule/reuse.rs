@@ -1,12 +1,14 @@
-//! What one group saves another: REAL's reuse (section 4.2, equation 9) and its ratio model (appendix G, equation 17), and BLAD's
-//! pipeline, in which what neighbours overlap is saved.
+//! What one group saves another: REAL's reuse (section 4.2, equation 9) and its ratio model (appendix G,
+//! equation 17), and BLAD's pipeline, in which what neighbours overlap is saved.
 //!
-//! Two groups that run one after the other on a worker, with the weights unchanged, need the snapshots they share once only.
-//! Only windows that overlap share snapshots, and windows in order of time overlap near ones only: a band, not a matrix.
+//! Two groups that run one after the other on a worker, with the weights unchanged, need the snapshots they
+//! share once only. Only windows that overlap share snapshots, and windows in order of time overlap near ones
+//! only: a band, not a matrix.
 //!
-//! Equation 17 sums the snapshots from `i + 1` to `i + tw - (j - i)`, which are neither the shared ones nor as many: windows of
-//! length `w` whose starts differ by `d` share the `w - d` snapshots from the later start to the earlier end. Those are summed
-//! here. Saving is the same in both orders, and never more than either group costs.
+//! Equation 17 sums the snapshots from `i + 1` to `i + tw - (j - i)`, which are neither the shared ones nor
+//! as many: windows of length `w` whose starts differ by `d` share the `w - d` snapshots from the later start
+//! to the earlier end. Those are summed here. Saving is the same in both orders, and never more than either
+//! group costs.
 
 use std::ops::Range;
 
@@ -23,17 +25,19 @@ pub enum Reuse {
     Band {
         /// How far apart the indices of two groups that share may be.
         width: usize,
-        /// `saved[k][d - 1]`: what the groups `k` and `k + d` save if one runs right after the other. Rows may end early.
+        /// `saved[k][d - 1]`: what the groups `k` and `k + d` save if one runs right after the other. Rows
+        /// may end early.
         saved: Vec<Vec<f64>>,
     },
 }
 
 impl Reuse {
-    /// The ratio model where only whole groups were timed: each snapshot of a window costs an equal part of its group.
+    /// The ratio model where only whole groups were timed: each snapshot of a window costs an equal part of
+    /// its group.
     ///
-    /// `windows` are the steps of each group in order of time, `costs` the seconds of each group, and `ratio` the part of a
-    /// shared snapshot's time that need not be spent again. Of two groups that disagree about a shared snapshot the lower
-    /// part is believed.
+    /// `windows` are the steps of each group in order of time, `costs` the seconds of each group, and `ratio`
+    /// the part of a shared snapshot's time that need not be spent again. Of two groups that disagree about a
+    /// shared snapshot the lower part is believed.
     pub fn from_ratio(ratio: f64, windows: &[Range<Step>], costs: &[f64]) -> Result<Self> {
         if costs.len() != windows.len() {
             let problem =
@@ -55,11 +59,13 @@ impl Reuse {
         Reuse::band(ratio, windows, |_, _, shared| steps[shared].iter().sum())
     }
 
-    /// What a pipeline of two stages saves, as BLAD has it: `stages` are the seconds of each group's structure and time stage.
+    /// What a pipeline of two stages saves, as BLAD has it: `stages` are the seconds of each group's
+    /// structure and time stage.
     ///
-    /// Where group `k + 1` follows `k`, its structure stage runs while `k` is in its time stage, and the shorter of the two costs
-    /// nothing: the pair takes `s1 + max(s2, r1) + r2`. Only neighbours overlap. The costs of the groups must be the sums
-    /// of their stages. Savings know no order, so this is for schedules that run the earlier group first, as `blad` does.
+    /// Where group `k + 1` follows `k`, its structure stage runs while `k` is in its time stage, and the
+    /// shorter of the two costs nothing: the pair takes `s1 + max(s2, r1) + r2`. Only neighbours overlap. The
+    /// costs of the groups must be the sums of their stages. Savings know no order, so this is for schedules
+    /// that run the earlier group first, as `blad` does.
     pub fn from_stages(stages: &[[f64; 2]]) -> Result<Self> {
         let wrong = |seconds: &f64| !(seconds.is_finite() && *seconds >= 0.0);
         if let Some(group) = stages.iter().position(|stages| stages.iter().any(wrong)) {
@@ -176,7 +182,8 @@ impl Reuse {
                 let most = costs[first].min(cost) * (1.0 + 1e-9);
                 if !(0.0..=most).contains(&seconds) {
                     let problem = format!(
-                        "groups {first} and {second} save {seconds} s, expected from 0 to {most} s, the cheaper one's cost"
+                        "groups {first} and {second} save {seconds} s, expected from 0 to {most} s, the \
+                         cost of the cheaper one"
                     );
                     return refuse(problem);
                 }

@@ -1,14 +1,15 @@
 //! A small linear program: the cheapest cover of rows by columns, by the revised simplex method.
 //!
-//! Minimise `sum(cost * amount)` such that every row is covered: `sum(amount of the columns with this row) >= demand`. Columns are
-//! lists of rows, and may be added at any time. What the caller wants is the price of each row (the dual); it proves what it makes
-//! of the prices by itself, so that rounding here costs tightness and never truth.
+//! Minimise `sum(cost * amount)` such that every row is covered:
+//! `sum(amount of the columns with this row) >= demand`. Columns are lists of rows, and may be added at any
+//! time. What the caller wants is the price of each row (the dual); it proves what it makes of the prices by
+//! itself, so that rounding here costs tightness and never truth.
 
 /// Below this a number counts as nothing; a cost, below this part of the costs.
 const TINY: f64 = 1e-9;
 /// A smaller number is not divided by.
 const PIVOT: f64 = 1e-7;
-/// After so many pivots the inverse is made anew.
+/// The inverse is computed anew after this number of pivots.
 const FRESH: usize = 100;
 /// Numbers of surplus columns begin here.
 const SURPLUS: usize = usize::MAX / 2;
@@ -37,9 +38,11 @@ pub(super) struct Cover {
 }
 
 impl Cover {
-    /// Rows of a demand of about 1, each with a column of its own for a start, and a last row that every column covers.
+    /// Rows of a demand of about 1, each with a column of its own for a start, and a last row that every
+    /// column covers.
     ///
-    /// The first columns cover one row each, in order, and the last row; their costs are given. The last demand is at most their number.
+    /// The first columns cover one row each, in order, and the last row; their costs are given. The last
+    /// demand is at most their number.
     pub(super) fn new(costs: &[f64], last: f64) -> Self {
         let rows = costs.len() + 1;
         // No two rows demand the same, or a cover of whole columns would let the method turn in circles.
@@ -74,13 +77,14 @@ impl Cover {
         self.inside.push(false);
     }
 
-    /// The columns that are taken, by their number in the order in which they were added, and how much of them.
+    /// The columns that are taken, by their number in the order in which they were added, and how much of
+    /// them.
     pub(super) fn taken(&self) -> impl Iterator<Item = (usize, f64)> {
         let taken = self.basis.iter().copied().zip(self.amounts.iter().copied());
         taken.filter(|&(column, _)| column < SURPLUS)
     }
 
-    /// Makes the cover cheaper with at most so many pivots; the prices of the rows.
+    /// Makes the cover cheaper with at most this number of pivots; the prices of the rows.
     pub(super) fn solve(&mut self, pivots: usize) -> Vec<f64> {
         for _ in 0..pivots {
             let prices = self.prices();

@@ -1,13 +1,16 @@
 //! The integer program of DyGNeX-L and REAL-L for HiGHS, in REAL's epigraph form (equations 11 to 14).
 //!
-//! `x[k][i][j]` says that group `k` runs in iteration `i` on worker `j`; `t[i]` is the time of iteration `i`, no less than any of
-//! its loads; `u[i]` says that the iteration runs something and is charged the overhead. Beyond the papers:
-//! - workers are interchangeable, and so are iterations: loads fall from worker to worker, and times from iteration to iteration;
-//! - reuse: for two groups, `y[k][k'][i][j]` needs no bounds by pair, the stronger `sum over k' of y[k][k'] <= x[k]` is enough,
-//!   since a group has one partner; and `y` need not be whole.
+//! `x[k][i][j]` says that group `k` runs in iteration `i` on worker `j`; `t[i]` is the time of iteration `i`,
+//! no less than any of its loads; `u[i]` says that the iteration runs something and is charged the overhead.
+//! Beyond the papers:
+//! - workers are interchangeable, and so are iterations: loads fall from worker to worker, and times from
+//!   iteration to iteration;
+//! - reuse: for two groups, `y[k][k'][i][j]` needs no bounds by pair, the stronger
+//!   `sum over k' of y[k][k'] <= x[k]` is enough, since a group has one partner; and `y` need not be whole.
 //!
-//! The bound is proven for all schedules only if the program has as many iterations as a better schedule could need. If that
-//! makes it too large, it has those of the start, and the bound is that of [`Instance::lower_bound`].
+//! The bound is proven for all schedules only if the program has as many iterations as a better schedule
+//! could need. If that makes it too large, it has those of the start, and the bound is that of
+//! [`Instance::lower_bound`].
 
 use std::time::Instant;
 

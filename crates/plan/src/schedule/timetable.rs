@@ -6,19 +6,21 @@ use crate::error::{Error, Result};
 /// Who runs what, when.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Schedule {
-    /// `iterations[i][j]`: the groups that worker `j` runs in iteration `i`, in order. Iterations may be run in any order.
+    /// `iterations[i][j]`: the groups that worker `j` runs in iteration `i`, in order. Iterations may be run
+    /// in any order.
     pub iterations: Vec<Vec<Vec<usize>>>,
 }
 
 impl Schedule {
     /// The best schedule of these bins, a bin being what one worker runs in one iteration.
     ///
-    /// Bins are sorted by load and cut into iterations of as many bins as there are workers. No other use of the same bins is
-    /// faster: whatever the iterations, the `k` slowest hold at most `k * G` bins, so the next one is at least as slow as the
-    /// bin number `k * G + 1` by load. Sorting and cutting meets this for every `k`, with the fewest iterations.
+    /// Bins are sorted by load and cut into iterations of as many bins as there are workers. No other use of
+    /// the same bins is faster: whatever the iterations, the `k` slowest hold at most `k * G` bins, so the
+    /// next one is at least as slow as the bin number `k * G + 1` by load. Sorting and cutting meets this for
+    /// every `k`, with the fewest iterations.
     ///
-    /// Within an iteration the heaviest bin goes to the worker that has done least so far: this changes no time, and it keeps
-    /// workers equally busy over the epoch.
+    /// Within an iteration the heaviest bin goes to the worker that has done least so far: this changes no
+    /// time, and it keeps workers equally busy over the epoch.
     pub fn from_bins(instance: &Instance, bins: Vec<Vec<usize>>) -> Self {
         let mut bins: Vec<(f64, Vec<usize>)> =
             bins.into_iter().filter(|bin| !bin.is_empty()).map(|bin| (instance.load(&bin), bin)).collect();
@@ -88,18 +90,21 @@ impl Schedule {
         self.longest(instance) + self.optimiser_steps() as f64 * instance.overhead
     }
 
-    /// How often the weights change in an epoch. Two groups per worker and iteration halve it: the learning rate must know.
+    /// How often the weights change in an epoch. Two groups per worker and iteration halve it: the learning
+    /// rate must know.
     pub fn optimiser_steps(&self) -> usize {
         self.iterations.iter().filter(|iteration| iteration.iter().any(|bin| !bin.is_empty())).count()
     }
 
     /// The busiest worker's seconds of work in the epoch over the mean of all workers, waiting excluded.
     ///
-    /// It is 1 where all work equally long, and at most the number of workers, one of which does everything. This is
-    /// the definition of [`Plan::imbalance`](crate::plan::Plan::imbalance), so the two can be compared. The papers
-    /// divide by the least busy worker instead, which is infinite as soon as one has nothing to do.
+    /// It is 1 where all work equally long, and at most the number of workers, one of which does everything.
+    /// This is the definition of [`Plan::imbalance`](crate::plan::Plan::imbalance), so the two can be
+    /// compared. The papers divide by the least busy worker instead, which is infinite as soon as one has
+    /// nothing to do.
     ///
-    /// Renaming workers from iteration to iteration changes this figure and no time at all: see [`Schedule::spread`].
+    /// Renaming workers from iteration to iteration changes this figure and no time at all: see
+    /// [`Schedule::spread`].
     pub fn imbalance(&self, instance: &Instance) -> f64 {
         let mut done = vec![0.0; instance.workers];
         for iteration in &self.iterations {
@@ -116,7 +121,8 @@ impl Schedule {
         if paid > 0.0 { self.work(instance) / paid } else { 1.0 }
     }
 
-    /// Seconds paid for each second of work, overhead aside: `sum(T) * G / sum(load)`. Perfect balance in every iteration is 1.
+    /// Seconds paid for each second of work, overhead aside: `sum(T) * G / sum(load)`. Perfect balance in
+    /// every iteration is 1.
     pub fn spread(&self, instance: &Instance) -> f64 {
         let work = self.work(instance);
         if work > 0.0 { self.longest(instance) * instance.workers as f64 / work } else { 1.0 }

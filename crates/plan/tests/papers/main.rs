@@ -1,18 +1,19 @@
 //! The greedy schedulers against the papers: `dygnex-g` and `real-g` beside line-by-line transcriptions.
 //!
-//! The transcriptions are in `printed.rs`. The fast code in `schedule/greedy.rs` leaves the papers in two places, both
-//! to be faster, and `printed.rs` can be told to do so as well (`Departures`):
-//! - *one search*: the papers search again after each pair; the fast code takes several pairs of one search. The
-//!   second search can meet pairs that the first did not, so schedules may differ from three workers on;
-//! - *sampled targets*: the papers try every group as partner of the costliest one; the fast code tries at most 64,
-//!   evenly spaced by cost, so schedules may differ while more than 64 groups are left. The partners that share
-//!   snapshots with the costliest group may be among those left out.
+//! The transcriptions are in `printed.rs`. The fast code in `schedule/greedy.rs` leaves the papers in two
+//! places, both to be faster, and `printed.rs` can be told to do so as well (`Departures`):
+//! - *one search*: the papers search again after each pair; the fast code takes several pairs of one search.
+//!   The second search can meet pairs that the first did not, so schedules may differ from three workers on;
+//! - *sampled targets*: the papers try every group as partner of the costliest one; the fast code tries at
+//!   most 64, evenly spaced by cost, so schedules may differ while more than 64 groups are left. The partners
+//!   that share snapshots with the costliest group may be among those left out.
 //!
-//! So the fast code must give the very schedule of the papers for one or two workers and up to 64 groups, and the
-//! very schedule of the transcription with its departures everywhere.
+//! So the fast code must give the very schedule of the papers for one or two workers and up to 64 groups, and
+//! the very schedule of the transcription with its departures everywhere.
 //!
-//! All numbers are whole, so sums are exact in every order and ties are real. Longer lists have no ties: there the
-//! fast code sorts with an unstable sort, and the standard library decides which of two equal pairs comes first.
+//! All numbers are whole, so sums are exact in every order and ties are real. Longer lists have no ties:
+//! there the fast code sorts with an unstable sort, and the standard library decides which of two equal pairs
+//! comes first.
 #![allow(clippy::unwrap_used)]
 
 mod printed;
@@ -34,7 +35,8 @@ fn fast(name: &str, instance: &Instance) -> Schedule {
     found.schedule
 }
 
-/// Epochs of whole numbers of seconds below `highest`, with savings of whole seconds between near groups, or none.
+/// Epochs of whole numbers of seconds below `highest`, with savings of whole seconds between near groups, or
+/// none.
 fn instances(
     groups: std::ops::RangeInclusive<usize>,
     workers: std::ops::RangeInclusive<usize>,
@@ -74,7 +76,9 @@ proptest! {
     }
 
     #[test]
-    fn few_groups_on_many_workers_are_scheduled_as_printed_with_one_search(instance in instances(0..=20, 3..=8, 12)) {
+    fn few_groups_on_many_workers_are_scheduled_as_printed_with_one_search(
+        instance in instances(0..=20, 3..=8, 12),
+    ) {
         for name in ["dygnex-g", "real-g"] {
             prop_assert_eq!(fast(name, &instance), slow(name, &instance, Departures::ALL));
         }
@@ -90,13 +94,26 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
 
     #[test]
-    fn up_to_64_groups_on_two_workers_are_scheduled_as_printed(instance in instances(21..=64, 1..=2, 1 << 40)) {
+    fn up_to_64_groups_on_two_workers_are_scheduled_as_printed(
+        instance in instances(21..=64, 1..=2, 1 << 40),
+    ) {
         prop_assert_eq!(fast("dygnex-g", &instance), dygnex_g(&instance));
         prop_assert_eq!(fast("real-g", &instance), real_g(&instance, &instance.reuse, Departures::NONE));
     }
 
     #[test]
-    fn more_groups_are_scheduled_as_printed_with_departures(instance in instances(21..=150, 1..=8, 1 << 40)) {
+    fn many_workers_take_pairs_of_long_lists_as_printed_with_departures(
+        instance in instances(120..=220, 12..=24, 1 << 40),
+    ) {
+        for name in ["dygnex-g", "real-g"] {
+            prop_assert_eq!(fast(name, &instance), slow(name, &instance, Departures::ALL));
+        }
+    }
+
+    #[test]
+    fn more_groups_are_scheduled_as_printed_with_departures(
+        instance in instances(21..=150, 1..=8, 1 << 40),
+    ) {
         for name in ["dygnex-g", "real-g"] {
             prop_assert_eq!(fast(name, &instance), slow(name, &instance, Departures::ALL));
         }

@@ -1,14 +1,16 @@
 //! The greedy algorithms as the papers print them, line by line: slow, and nothing but readable.
 //!
 //! Corrections, without which they cannot run:
-//! - chosen groups leave the list, and only the group of no cost may be chosen again: as printed, each search would
-//!   find the same pair;
-//! - the waste counts the target's own pair, as DyGNeX prints it and REAL's equation 15 says; REAL's line 8 omits it;
-//! - DyGNeX initialises `W_i` to infinity where it must be `W_min`, and where nothing is left to pair, the search ends;
+//! - chosen groups leave the list, and only the group of no cost may be chosen again: as printed, each search
+//!   would find the same pair;
+//! - the waste counts the target's own pair, as DyGNeX prints it and REAL's equation 15 says; REAL's line 8
+//!   omits it;
+//! - DyGNeX initialises `W_i` to infinity where it must be `W_min`, and where nothing is left to pair, the
+//!   search ends;
 //! - with one group per worker (L = 1) there is nothing to pair: groups run alone, the costliest first.
 //!
-//! Where the papers are silent: of equal costs the later group comes first in the sorted list; the target's pair goes to
-//! the first worker and the others follow as found; the rest runs in falling order of cost.
+//! Where the papers are silent: of equal costs the later group comes first in the sorted list; the target's
+//! pair goes to the first worker and the others follow as found; the rest runs in falling order of cost.
 
 use kymo_plan::schedule::{Instance, Reuse, Schedule};
 
@@ -71,7 +73,8 @@ fn preprocess(instance: &Instance) -> Vec<Entry> {
     list
 }
 
-/// DyGNeX, Algorithm 2 (appendix D; Algorithm 1 is its overview). Numbers are those in the margin of the page.
+/// DyGNeX, Algorithm 2 (appendix D; Algorithm 1 is its overview). Numbers are those in the margin of the
+/// page.
 pub fn dygnex_g(instance: &Instance) -> Schedule {
     // 924: Input G, n, t, i = 1.
     let workers = instance.workers;
@@ -252,8 +255,9 @@ fn get_pairs(target: &Pair, reuse: &Reuse, sg: &[Entry], workers: usize) -> Vec<
     pairs
 }
 
-/// The departure from lines 23 to 30: every pair that a search meets is kept, and the nearest that are disjoint are
-/// taken; of long lists only the 8 D nearest. Only if these are too few, it searches again in what is left.
+/// The departure from lines 23 to 30: every pair that a search meets is kept, and the nearest that are
+/// disjoint are taken; of long lists only the 8 D nearest. Only if these are too few, it searches again in
+/// what is left.
 fn pairs_of_few_searches(target: &Pair, reuse: &Reuse, sg: &[Entry], workers: usize) -> Vec<Pair> {
     let mut pairs: Vec<Pair> = Vec::new();
     let mut sg = without(sg, target);
