@@ -1,7 +1,7 @@
 //! The data layer against a peer or a bound measured in the same run: `cargo bench --bench data [NAME...]`.
 //!
-//! Names: `ingest`, `diffmap`, `stored`, `memory` (writes about 1.3 GB of rows into the temporary folder). Each line ends
-//! with the ratio to its bound and the limit it is held to. Nothing here decides a test.
+//! Names: `ingest`, `diffmap`, `stored`, `memory` (writes about 1.3 GB of rows into the temporary folder).
+//! Each line ends with the ratio to its bound and the limit it is held to. Nothing here decides a test.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
@@ -80,7 +80,8 @@ fn ingest() {
     );
 }
 
-/// Difference maps of 100 arxiv-like snapshots against one merge over both sorted edge lists that only counts.
+/// Difference maps of 100 arxiv-like snapshots against one merge over both sorted edge lists that only
+/// counts.
 fn diffmap() {
     let kind = generate::find("arxiv-like").unwrap();
     let params = Params { features: 0, ..kind.defaults() };

@@ -1,7 +1,8 @@
 //! The engine and the models against the arithmetic and the memory of the machine, measured in the same run:
 //! `cargo bench --bench engine [NAME...]`.
 //!
-//! Names: `t-gcn`, `spmm`, `ops`, `models`, `scale`, `pairs`. Each line ends with the ratio to its bound; nothing here decides a test.
+//! Names: `t-gcn`, `spmm`, `ops`, `models`, `scale`, `pairs`. Each line ends with the ratio to its bound;
+//! nothing here decides a test.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
@@ -35,7 +36,8 @@ fn main() {
     ];
     for (name, bench) in benches {
         if wanted(name) {
-            // On a thread of the pool, as training runs: a call from outside would wake it anew for every operation.
+            // On a thread of the pool, as training runs: a call from outside would wake it anew for every
+            // operation.
             rayon::scope(|_| bench());
         }
     }
@@ -54,7 +56,8 @@ fn median(runs: usize, mut run: impl FnMut()) -> f64 {
     times[runs / 2]
 }
 
-/// What the `gemm` crate reaches on this machine in the shapes of the cells, all threads, in GFLOP/s: the best of several.
+/// What the `gemm` crate reaches on this machine in the shapes of the cells, all threads, in GFLOP/s: the
+/// best of several.
 fn peak() -> f64 {
     let (rows, inner, columns, times) = (256, HIDDEN, 3 * HIDDEN, 400);
     let run = || {
@@ -108,7 +111,8 @@ fn numbers(length: usize) -> Vec<f32> {
     (0..length as u32).map(|i| ((i.wrapping_mul(2654435761) >> 8) % 2000) as f32 / 1000.0 - 1.0).collect()
 }
 
-/// One model on one graph, ready to be trained: mean squared error of a linear head after every step of the window.
+/// One model on one graph, ready to be trained: mean squared error of a linear head after every step of the
+/// window.
 struct Training {
     model: Box<dyn Model>,
     params: Params,
@@ -176,11 +180,11 @@ impl Training {
             .unwrap();
             let mut gradients = tape.backward(loss).unwrap();
             (
-                tape.value(loss)[0],
+                tape.value(loss).unwrap()[0],
                 bound.vars().iter().map(|&var| gradients.take(var).unwrap_or_default()).collect::<Vec<_>>(),
             )
         };
-        let slices: Vec<&[f32]> = gradients.iter().map(|gradient| gradient.host()).collect();
+        let slices: Vec<&[f32]> = gradients.iter().map(|gradient| gradient.host().unwrap()).collect();
         self.optimiser.step(&mut self.params.values, &slices, 1e-3).unwrap();
         gradients.into_iter().for_each(|gradient| gradient.give(&self.arena));
         loss
@@ -209,23 +213,24 @@ fn t_gcn() {
     let memory = peak_memory();
     let peak = peak();
     let (f, h) = (FEATURES as f64, HIDDEN as f64);
-    // Forward and weight gradient of the input at every step; forward, weight gradient and state gradient of the state at every
-    // step but the first, which has none.
+    // Forward and weight gradient of the input at every step; forward, weight gradient and state gradient of
+    // the state at every step but the first, which has none.
     let steps = WINDOW as f64;
     let products = 2.0 * steps * (2.0 * f * 3.0 * h) + 2.0 * (steps - 1.0) * (3.0 * h * 3.0 * h);
     let floor = products * 50_000.0 / peak / 1e6;
     println!("t-gcn, 50,000 vertices, 500,000 edges, window 4, 32 -> 64, forward + backward + Adam");
     println!(
-        "    {time:.1} ms a step; loss {first:.4} -> {last:.4}; the arena grew by {grown} bytes after the first step"
+        "    {time:.1} ms a step; loss {first:.4} -> {last:.4}; the arena grew \
+         by {grown} bytes after the first step"
     );
     println!("    arithmetic floor: {floor:.1} ms at the {peak:.0} GFLOP/s of the gemm crate");
     println!("    ratio {:.2} (limit 1.4)", time / floor);
     println!("    peak memory of the process {memory:.0} MB (limit 350; {before:.0} before)");
 }
 
-/// Sparse times dense against copying memory, counting every gathered row, and all threads against one. They take turns, and
-/// the best of the rounds are compared: what else runs on the machine can only slow a round down. Two single-threaded
-/// products side by side show how much of a second core the machine gives.
+/// Sparse times dense against copying memory, counting every gathered row, and all threads against one. They
+/// take turns, and the best of the rounds are compared: what else runs on the machine can only slow a round
+/// down. Two single-threaded products side by side show how much of a second core the machine gives.
 fn spmm() {
     let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
     let other = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
@@ -267,7 +272,8 @@ fn spmm() {
             let bytes = (pattern.entries() * (width * 4 + 8) + vertices * width * 4) as f64;
             let bandwidth = 8.0 * from.len() as f64 / copying;
             println!(
-                "    {kind:9} {:>9} entries, {width:3} columns: {:7.2} ms, {:.2} of copying at {:.1} GB/s (limit 0.7); {:.2} times one thread (limit 1.8; two products side by side: {:.2})",
+                "    {kind:9} {:>9} entries, {width:3} columns: {:7.2} ms, {:.2} of copying at {:.1} GB/s \
+                 (limit 0.7); {:.2} times one thread (limit 1.8; two products side by side: {:.2})",
                 pattern.entries(),
                 all * 1e3,
                 bytes / all / bandwidth,
@@ -279,9 +285,9 @@ fn spmm() {
     }
 }
 
-/// Every operation, forward and backward with all gradients, against the larger of its arithmetic over the product peak and its
-/// bytes over the copy bandwidth. Bytes are those that must be moved if nothing stays in a cache: inputs and outputs once
-/// forward; inputs, upstream and gradients (read and written) once backward.
+/// Every operation, forward and backward with all gradients, against the larger of its arithmetic over the
+/// product peak and its bytes over the copy bandwidth. Bytes are those that must be moved if nothing stays in
+/// a cache: inputs and outputs once forward; inputs, upstream and gradients (read and written) once backward.
 fn operations() {
     let (peak, bandwidth) = (peak() * 1e9, copy_bandwidth());
     println!("operations on 50,000 rows of 64 (sparse ones: 550,000 entries), forward and backward");
@@ -298,7 +304,7 @@ fn operations() {
             let vars: Vec<Var> =
                 inputs.iter().map(|(shape, values)| tape.parameter(*shape, values).unwrap()).collect();
             let output = build(&mut tape, &vars, &pattern);
-            let length = tape.value(output).len();
+            let length = tape.value(output).unwrap().len();
             black_box(tape.backward_with(output, &ones[..length]).unwrap());
             moved =
                 inputs.iter().map(|(shape, _)| 4 * shape.len()).sum::<usize>() + 2 * length + 2 * gathered;
@@ -389,8 +395,9 @@ fn models() {
     }
 }
 
-/// Time per edge from a hundred thousand to ten million edges a snapshot, and how often the memory that must be moved could be
-/// copied in that time: every gathered row and its index and value, the sums written and read again, the targets.
+/// Time per edge from a hundred thousand to ten million edges a snapshot, and how often the memory that must
+/// be moved could be copied in that time: every gathered row and its index and value, the sums written and
+/// read again, the targets.
 fn scale() {
     let bandwidth = copy_bandwidth();
     println!(
@@ -410,8 +417,8 @@ fn scale() {
         let moved = entries * (4 * FEATURES + 8) + 2 * vertices * 4 * FEATURES + 4 * vertices;
         let floor = (WINDOW * moved) as f64 / bandwidth * 1e3;
         println!(
-            "    {edges:>10} edges: {time:8.1} ms, {each:.1} ns an edge and step, ratio to the smallest {:.2}, {:.1} times the \
-             memory floor",
+            "    {edges:>10} edges: {time:8.1} ms, {each:.1} ns an edge and step, ratio to the smallest \
+             {:.2}, {:.1} times the memory floor",
             each / base,
             time / floor
         );
@@ -422,7 +429,8 @@ fn scale() {
 fn pairs() {
     let (vertices, peak) = (6_000, peak());
     println!(
-        "all pairs of {vertices} vertices; a product has one instruction for a column, these have three, two of them by the same units"
+        "all pairs of {vertices} vertices; a product has one instruction for a column, these have three, two \
+         of them by the same units"
     );
     for width in [32, 64, 100, 128] {
         let (ends, weights) = (numbers(2 * vertices * width), numbers(width));

@@ -14,7 +14,7 @@ fn main() -> ExitCode {
             {
                 eprintln!("error: {error}");
             }
-            ExitCode::from(kymo::cli::exit_code(&error))
+            ExitCode::from(error.class().exit_code())
         }
     }
 }

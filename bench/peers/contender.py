@@ -1,12 +1,13 @@
-"""A torch program in the comparison: reads the workload and the first parameters, then does a training step for every line `step`
-on standard input and answers with the loss and the milliseconds; `memory` is answered with the peak memory of the process, and what
-it was before the first step.
+"""A torch program in the comparison: reads the workload and the first parameters, then does a training step
+for every line `step` on standard input and answers with the loss and the milliseconds; `memory` is answered
+with the peak memory of the process, and what it was before the first step.
 
     python contender.py FILE MODEL LAYERS VARIANT [cuda f32|tf32]
 
-Variants: `csr` (sparse CSR products, aggregated before the dense product where the features are constant, transposes built
-beforehand), `compile` (the same with torch.compile around everything dense), `compile-cached` (and with what the first layer hears kept), `lstm` (torch.nn.LSTM, which is cuDNN's on a GPU), `pyg` (the
-layers of PyTorch Geometric), `pygt` (the cell of PyTorch Geometric Temporal).
+Variants: `csr` (sparse CSR products, aggregated before the dense product where the features are constant,
+transposes built beforehand), `compile` (the same with torch.compile around everything dense),
+`compile-cached` (and with the first layer's aggregated input kept), `lstm` (torch.nn.LSTM, which is cuDNN's
+on a GPU), `pyg` (the layers of PyTorch Geometric), `pygt` (the cell of PyTorch Geometric Temporal).
 """
 
 import resource
@@ -36,7 +37,8 @@ P = {name: torch.nn.Parameter(value.clone()) for name, value in data.items()
 
 
 class Graph:
-    """A snapshot with a loop at every vertex: edges sorted by target, their normalised weights, both sparse matrices."""
+    """A snapshot with a loop at every vertex: edges sorted by target, their normalised weights, both sparse
+    matrices."""
 
     def __init__(self, t):
         starts, sources = data[f"starts.{t}"], data[f"sources.{t}"]
@@ -47,21 +49,29 @@ class Graph:
         root = torch.bincount(self.targets, minlength=N).float().rsqrt()
         self.weights = root[self.sources] * root[self.targets]
         self.edges = torch.stack([self.sources, self.targets])
-        self.bare = torch.stack([data[f"sources.{t}"], torch.repeat_interleave(torch.arange(N), starts[1:] - starts[:-1])])
+        self.bare = torch.stack(
+            [data[f"sources.{t}"], torch.repeat_interleave(torch.arange(N), starts[1:] - starts[:-1])]
+        )
         self.heard = None
         self.along = self.matrix(self.targets, self.sources)
         self.back = self.matrix(self.sources, self.targets)
 
     def matrix(self, rows, columns):
-        matrix = torch.sparse_coo_tensor(torch.stack([rows, columns]), self.weights, (N, N)).coalesce().to_sparse_csr()
+        matrix = (
+            torch.sparse_coo_tensor(torch.stack([rows, columns]), self.weights, (N, N))
+            .coalesce()
+            .to_sparse_csr()
+        )
         if DEVICE == "cpu":
             return matrix
         # Half the bytes of indices: what a careful user does on a GPU.
-        return torch.sparse_csr_tensor(matrix.crow_indices().int(), matrix.col_indices().int(), matrix.values(), (N, N))
+        return torch.sparse_csr_tensor(
+            matrix.crow_indices().int(), matrix.col_indices().int(), matrix.values(), (N, N)
+        )
 
 
 class Aggregate(torch.autograd.Function):
-    """A sparse product whose way back uses the transpose that is there already."""
+    """A sparse product whose backward pass uses the transpose that is there already."""
 
     @staticmethod
     def forward(context, graph, x):
@@ -188,7 +198,9 @@ def attend(x, weight, source, target, bias, sources, targets):
     h = (x @ weight).view(N, HEADS, -1)
     left, right = (h * source).sum(2), (h * target).sum(2)
     scores = torch.nn.functional.leaky_relu(left[sources] + right[targets], 0.2)
-    most = torch.full((N, HEADS), -torch.inf).scatter_reduce(0, targets[:, None].expand(-1, HEADS), scores, "amax")
+    most = torch.full((N, HEADS), -torch.inf).scatter_reduce(
+        0, targets[:, None].expand(-1, HEADS), scores, "amax"
+    )
     shares = torch.exp(scores - most.detach()[targets])
     sums = torch.zeros(N, HEADS).index_add(0, targets, shares)
     heard = torch.zeros(N, HEADS, h.shape[2]).index_add(0, targets, shares[:, :, None] * h[sources])
@@ -226,7 +238,10 @@ def with_pyg():
         weight = P.pop(f"structure.{layer}.weight")
         module = GATConv(weight.shape[0], HIDDEN // HEADS, HEADS, add_self_loops=False)
         values = [(module.lin.weight, weight.t()), (module.bias, P.pop(f"structure.{layer}.bias")[0])]
-        values += [(module.att_src, P.pop(f"structure.{layer}.source")[None]), (module.att_dst, P.pop(f"structure.{layer}.target")[None])]
+        values += [
+            (module.att_src, P.pop(f"structure.{layer}.source")[None]),
+            (module.att_dst, P.pop(f"structure.{layer}.target")[None]),
+        ]
         return put(module, values)
 
     if MODEL == "t-gcn":
@@ -269,7 +284,12 @@ def with_pyg():
             parameter.requires_grad_(False)
 
         def run():
-            return evolvegcn_o(lambda graph, x, weight, bias: layer.propagate(graph.edges, x=x @ weight, edge_weight=graph.weights) + bias)
+            return evolvegcn_o(
+                lambda graph, x, weight, bias: layer.propagate(
+                    graph.edges, x=x @ weight, edge_weight=graph.weights
+                )
+                + bias
+            )
     return run
 
 

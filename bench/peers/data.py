@@ -1,5 +1,5 @@
-"""The workload of the comparison: a skewed graph that changes by a tenth from step to step, targets that can be learnt, and the
-first parameters of every model, as one safetensors file that all contenders read."""
+"""The workload of the comparison: a skewed graph that changes by a tenth from step to step, targets that can
+be learnt, and the first parameters of every model, as one safetensors file that all contenders read."""
 
 import math
 
@@ -30,11 +30,19 @@ def shapes(model, layers, features, hidden):
     """The parameters of a model as Kymo names them."""
     widths = [(features if layer == 0 else hidden, hidden) for layer in range(layers)]
     found = {"head.weight": (hidden, 1), "head.bias": (1, 1)}
-    lstm = {"time.input": (hidden, 4 * hidden), "time.state": (hidden, 4 * hidden), "time.bias": (1, 4 * hidden)}
+    lstm = {
+        "time.input": (hidden, 4 * hidden),
+        "time.state": (hidden, 4 * hidden),
+        "time.bias": (1, 4 * hidden),
+    }
     if model == "t-gcn":
         for layer, (width, out) in enumerate(widths[:-1]):
             found |= {f"structure.{layer}.weight": (width, out), f"structure.{layer}.bias": (1, out)}
-        found |= {"gate.input": (widths[-1][0], 3 * hidden), "gate.bias": (1, 3 * hidden), "gate.state": (hidden, 3 * hidden)}
+        found |= {
+            "gate.input": (widths[-1][0], 3 * hidden),
+            "gate.bias": (1, 3 * hidden),
+            "gate.state": (hidden, 3 * hidden),
+        }
         return found
     for layer, (width, out) in enumerate(widths):
         found |= {f"structure.{layer}.weight": (width, out), f"structure.{layer}.bias": (1, out)}
@@ -46,7 +54,8 @@ def shapes(model, layers, features, hidden):
 
 
 def snapshots(vertices, count, steps, features, last):
-    """Edges, features and targets; with `last`, only the last snapshot has targets, as windows are trained on by default."""
+    """Edges, features and targets; with `last`, only the last snapshot has targets, as windows are trained on
+    by default."""
     random = numpy.random.default_rng(7)
     arrays = {"features": random.standard_normal((vertices, features)).astype(numpy.float32)}
     keys = edges(vertices, count, random)
@@ -63,11 +72,24 @@ def snapshots(vertices, count, steps, features, last):
         sums = numpy.bincount(targets, weights=arrays["features"][sources, 0], minlength=vertices)
         noise = 0.1 * random.standard_normal(vertices)
         if not last or step + 1 == steps:
-            arrays[f"targets.{step}"] = (numpy.tanh(sums / numpy.maximum(degrees, 1)) + noise).astype(numpy.float32)
+            arrays[f"targets.{step}"] = (numpy.tanh(sums / numpy.maximum(degrees, 1)) + noise).astype(
+                numpy.float32
+            )
     return arrays, random
 
 
-def write(path, model, layers, vertices=50_000, count=500_000, steps=4, features=32, hidden=64, last=False, made=None):
+def write(
+    path,
+    model,
+    layers,
+    vertices=50_000,
+    count=500_000,
+    steps=4,
+    features=32,
+    hidden=64,
+    last=False,
+    made=None,
+):
     """Writes the workload of a model; `made` are snapshots that were made before, for several models."""
     arrays, random = made or snapshots(vertices, count, steps, features, last)
     arrays, random = dict(arrays), random if made is None else numpy.random.default_rng(8)

@@ -1,17 +1,21 @@
-"""EvolveGCN-O in PyTorch under the protocol that its authors publish with their code, on the snapshots of bench/suites/evolvegcn.toml: do
-the figures of the paper come out, and what do the differences of Kymo's run make of them?
+"""EvolveGCN-O in PyTorch under the protocol that its authors publish with their code, on the snapshots of
+bench/suites/evolvegcn.toml: do the figures of the paper come out, and what do the differences of Kymo's run
+make of them?
 
-    python3 bench/peers/evolvegcn.py [--only otc] [--seeds 1,2,3] [--change relu,order] [--device cuda] [--data ../shared/data]
+    python3 bench/peers/evolvegcn.py [--only otc] [--seeds 1,2,3] [--change relu,order]
+        [--device cuda] [--data ../shared/data]
         [--epochs N] [--every N] [--output FILE]
 
 Needs torch and numpy: see bench/peers/run.py, which installs them.
 
-As in the authors' parameter files and code (IBM/EvolveGCN): an edge stands for both directions, its weight is the number of events; the
-symmetric normalisation with a loop at every vertex; one-hot degrees; two layers of 100 columns with a random leaky ReLU, also where they are
-judged; weights that evolve by a GRU whose columns are theirs; 10 snapshots of history and the present one; for every link so many pairs
-without one, the source drawn from those of the links, the target from the vertices of each snapshot of the history; cross-entropy weighed by
-class; a classifier with one hidden layer; Adam, one sample a step, in the order of time; MAP on validation, the best epoch tested, an end
-after 50 epochs without a better one. `--change` takes some of it as Kymo's run has it: see CHANGES.
+As in the authors' parameter files and code (IBM/EvolveGCN): an edge stands for both directions, its weight is
+the number of events; the symmetric normalisation with a loop at every vertex; one-hot degrees; two layers of
+100 columns with a random leaky ReLU, also where they are judged; weights that evolve by a GRU whose columns
+are theirs; 10 snapshots of history and the present one; for every link a number of pairs without one, the
+source drawn from those of the links, the target from the vertices of each snapshot of the history;
+cross-entropy weighed by class; a classifier with one hidden layer; Adam, one sample a step, in the order of
+time; MAP on validation, the best epoch tested, an end after 50 epochs without a better one. `--change` takes
+some of it as Kymo's run has it: see CHANGES.
 
 `mrr-evolvegcn` and `map` are those of crates/model/src/metric: all pairs are ranked, steps count the same.
 """
@@ -31,14 +35,37 @@ import torch
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
-# The file, its columns (source, target, time) and separator, the window in seconds, and the authors' parameters.
+# The file, its columns (source, target, time) and separator, the window in seconds, and the authors'
+# parameters.
 DATA = {
-    "college": {"file": "collegemsg/CollegeMsg.txt.gz", "columns": (0, 1, 2), "separator": None, "window": 190_080, "rate": 0.001,
-                "weights": (0.1, 0.9), "negatives": 50, "classifier": 100, "train": 0.71, "epochs": 1000, "patience": 50,
-                "published": {"mrr-evolvegcn": 0.1379, "map": 0.0270}},
-    "otc": {"file": "bitcoin-otc/soc-sign-bitcoinotc.csv.gz", "columns": (0, 1, 3), "separator": ",", "window": 1_200_000, "rate": 0.01,
-            "weights": (0.05, 0.95), "negatives": 100, "classifier": 400, "train": 0.7, "epochs": 500, "patience": 50,
-            "published": {"mrr-evolvegcn": 0.0968, "map": 0.0028}},
+    "college": {
+        "file": "collegemsg/CollegeMsg.txt.gz",
+        "columns": (0, 1, 2),
+        "separator": None,
+        "window": 190_080,
+        "rate": 0.001,
+        "weights": (0.1, 0.9),
+        "negatives": 50,
+        "classifier": 100,
+        "train": 0.71,
+        "epochs": 1000,
+        "patience": 50,
+        "published": {"mrr-evolvegcn": 0.1379, "map": 0.0270},
+    },
+    "otc": {
+        "file": "bitcoin-otc/soc-sign-bitcoinotc.csv.gz",
+        "columns": (0, 1, 3),
+        "separator": ",",
+        "window": 1_200_000,
+        "rate": 0.01,
+        "weights": (0.05, 0.95),
+        "negatives": 100,
+        "classifier": 400,
+        "train": 0.7,
+        "epochs": 500,
+        "patience": 50,
+        "published": {"mrr-evolvegcn": 0.0968, "map": 0.0028},
+    },
 }
 HIDDEN, HISTORY, VALIDATION = 100, 10, 0.1
 
@@ -51,17 +78,20 @@ CHANGES = {
     "window": "the present snapshot is one of the ten",
     "order": "samples come in random order",
     "sources": "every link's own source gets its absent pairs, which may repeat",
-    "targets": "absent targets are drawn from all vertices that an edge was ever at, each as likely as the other",
+    "targets": "absent targets are drawn from all vertices that an edge was ever at, all equally likely",
 }
 
 
 class Snapshots:
-    """For every step: the edges, sorted; the normalised matrix; the degrees; the vertices that edges are at."""
+    """For every step: the edges, sorted; the normalised matrix; the degrees; the vertices that edges are
+    at."""
 
     def __init__(self, case):
         with gzip.open(arguments.data / case["file"], "rt") as file:
             rows = [line.split(case["separator"]) for line in file if line.strip()]
-        source, target, stamp = (numpy.array([float(row[column]) for row in rows]) for column in case["columns"])
+        source, target, stamp = (
+            numpy.array([float(row[column]) for row in rows]) for column in case["columns"]
+        )
         _, ends = numpy.unique(numpy.concatenate([source, target]).astype(numpy.int64), return_inverse=True)
         self.vertices = int(ends.max()) + 1
         source, target = ends[: len(rows)], ends[len(rows) :]
@@ -69,23 +99,29 @@ class Snapshots:
         self.edges, self.matrices, self.degrees, self.active = [], [], [], []
         for step in range(int(steps.max()) + 1):
             here = steps == step
-            keys = numpy.concatenate([source[here] * self.vertices + target[here], target[here] * self.vertices + source[here]])
+            keys = numpy.concatenate(
+                [source[here] * self.vertices + target[here], target[here] * self.vertices + source[here]]
+            )
             keys, counts = numpy.unique(keys, return_counts=True)
             edges = numpy.stack([keys // self.vertices, keys % self.vertices])
             self.edges.append(torch.from_numpy(edges).to(arguments.device))
             self.active.append(torch.from_numpy(numpy.unique(edges)).to(arguments.device))
             self.matrices.append(self.normalised(edges, counts).to(arguments.device))
-            self.degrees.append(torch.from_numpy(numpy.bincount(edges[0], minlength=self.vertices)).to(arguments.device))
+            self.degrees.append(
+                torch.from_numpy(numpy.bincount(edges[0], minlength=self.vertices)).to(arguments.device)
+            )
         self.width = int(max(degrees.max() for degrees in self.degrees)) + 1
 
     def normalised(self, edges, counts):
-        """A row hears the targets of its edges and itself."""
+        """A row aggregates the targets of its edges and itself."""
         loops = numpy.arange(self.vertices)
         rows, columns = numpy.concatenate([edges[0], loops]), numpy.concatenate([edges[1], loops])
         values = numpy.concatenate([counts, numpy.ones(self.vertices)])
         root = numpy.bincount(rows, weights=values, minlength=self.vertices) ** -0.5
         values = torch.from_numpy((values * root[rows] * root[columns]).astype(numpy.float32))
-        matrix = torch.sparse_coo_tensor(torch.from_numpy(numpy.stack([rows, columns])), values, (self.vertices, self.vertices))
+        matrix = torch.sparse_coo_tensor(
+            torch.from_numpy(numpy.stack([rows, columns])), values, (self.vertices, self.vertices)
+        )
         return matrix.coalesce()
 
 
@@ -120,7 +156,11 @@ class MatrixLstm(torch.nn.Module):
 
     def __init__(self, rows, columns):
         super().__init__()
-        self.weight, self.state, self.bias = glorot(rows, columns), glorot(4 * rows, rows), glorot(4 * rows, columns)
+        self.weight, self.state, self.bias = (
+            glorot(rows, columns),
+            glorot(4 * rows, rows),
+            glorot(4 * rows, columns),
+        )
 
     def forward(self, steps):
         weight, cell = self.weight, 0
@@ -136,7 +176,11 @@ class Model(torch.nn.Module):
         super().__init__()
         cell = MatrixLstm if "lstm" in arguments.change else MatrixGru
         self.cells = torch.nn.ModuleList([cell(width, HIDDEN), cell(HIDDEN, HIDDEN)])
-        self.biases = torch.nn.ParameterList([uniform(0, HIDDEN), uniform(0, HIDDEN)]) if "relu" in arguments.change else [0, 0]
+        self.biases = (
+            torch.nn.ParameterList([uniform(0, HIDDEN), uniform(0, HIDDEN)])
+            if "relu" in arguments.change
+            else [0, 0]
+        )
         # It stays random where the model is judged, as in the authors' code.
         self.activation = torch.nn.ReLU() if "relu" in arguments.change else torch.nn.RReLU()
         columns = HIDDEN if "classifier" in arguments.change else classifier
@@ -177,7 +221,9 @@ def absent(snapshots, step, each):
         first = torch.ones_like(ordered, dtype=torch.bool)
         first[1:] = ordered[1:] != ordered[:-1]
         keys = keys[torch.sort(order[first]).values]
-    keys = keys[~torch.isin(keys, links[0] * vertices + links[1]) & (keys // vertices != keys % vertices)][:wanted]
+    keys = keys[~torch.isin(keys, links[0] * vertices + links[1]) & (keys // vertices != keys % vertices)][
+        :wanted
+    ]
     return torch.stack([keys // vertices, keys % vertices])
 
 
@@ -197,7 +243,9 @@ def judge(model, snapshots, steps):
             source, target = model.ends(model.embed(snapshots, step))
             out = model.second.weight[1] - model.second.weight[0]
             scores = torch.empty(len(source), len(target), device=source.device)
-            for some in torch.arange(len(source), device=source.device).split(256 if arguments.device == "cuda" else 1):
+            for some in torch.arange(len(source), device=source.device).split(
+                256 if arguments.device == "cuda" else 1
+            ):
                 scores[some] = all_scores(source[some], target, out)
             mine = scores[links[0], links[1]]
             above, equal = torch.empty_like(mine), torch.empty_like(mine)
@@ -206,7 +254,9 @@ def judge(model, snapshots, steps):
                 above[some] = (rows > mine[some, None]).sum(1).float()
                 equal[some] = (rows == mine[some, None]).sum(1).float()
             sources, place = torch.unique(links[0], return_inverse=True)
-            sums = torch.zeros(len(sources), device=mine.device).index_add_(0, place, 1 / (above + (equal + 1) / 2))
+            sums = torch.zeros(len(sources), device=mine.device).index_add_(
+                0, place, 1 / (above + (equal + 1) / 2)
+            )
             reciprocals.append((sums / torch.bincount(place)).mean().item())
             # Equal scores share the precision at the last of them.
             at_least = lambda of: len(of) - torch.searchsorted(torch.sort(of).values, mine)
@@ -223,19 +273,28 @@ def run(name, seed):
     train, validation, test = (list(range(start, end)) for start, end in zip(bounds, bounds[1:]))
     model = Model(snapshots.width, case["classifier"])
     optimiser = torch.optim.Adam(model.parameters(), lr=case["rate"], fused=arguments.device == "cuda")
-    weights = torch.tensor((1.0, 1.0) if "weights" in arguments.change else case["weights"], device=arguments.device)
+    weights = torch.tensor(
+        (1.0, 1.0) if "weights" in arguments.change else case["weights"], device=arguments.device
+    )
     best, tested, waited = -1.0, None, 0
     for epoch in range(1, (arguments.epochs or case["epochs"]) + 1):
         losses = []
-        for step in (train[place] for place in (torch.randperm(len(train)) if "order" in arguments.change else range(len(train)))):
+        for step in (
+            train[place]
+            for place in (torch.randperm(len(train)) if "order" in arguments.change else range(len(train)))
+        ):
             links = snapshots.edges[step + 1]
             if links.shape[1] == 0:
                 continue
             pairs = torch.cat([links, absent(snapshots, step, case["negatives"])], 1)
             labels = (torch.arange(pairs.shape[1], device=arguments.device) < links.shape[1]).long()
             source, target = model.ends(model.embed(snapshots, step))
-            logits = model.second(torch.relu(source.index_select(0, pairs[0]) + target.index_select(0, pairs[1])))
-            loss = (weights[labels] * torch.nn.functional.cross_entropy(logits, labels, reduction="none")).mean()
+            logits = model.second(
+                torch.relu(source.index_select(0, pairs[0]) + target.index_select(0, pairs[1]))
+            )
+            loss = (
+                weights[labels] * torch.nn.functional.cross_entropy(logits, labels, reduction="none")
+            ).mean()
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
@@ -246,8 +305,13 @@ def run(name, seed):
         waited += arguments.every
         if reached["map"] > best:
             best, waited, tested = reached["map"], 0, judge(model, snapshots, test) | {"best epoch": epoch}
-        print(f"{name}, {arguments.change}, seed {seed}, epoch {epoch}: loss {torch.stack(losses).mean().item():.4f}, validation {reached},"
-              f" best epoch's test {tested}, {time.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
+        print(
+            f"{name}, {arguments.change}, seed {seed}, epoch {epoch}: "
+            f"loss {torch.stack(losses).mean().item():.4f}, validation {reached},"
+            f" best epoch's test {tested}, {time.monotonic() - begun:.0f} s",
+            file=sys.stderr,
+            flush=True,
+        )
         if waited >= case["patience"] or time.monotonic() - begun > arguments.seconds:
             break
     return tested | {"validation": best, "epochs": epoch, "seconds": round(time.monotonic() - begun)}
@@ -281,15 +345,24 @@ def changes(names):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", type=pathlib.Path, default=ROOT / ".." / "shared" / "data")
     parser.add_argument("--only")
     parser.add_argument("--seeds", default="1,2,3")
-    parser.add_argument("--change", type=changes, default=[], help="; ".join(f"{name}: {what}" for name, what in CHANGES.items()))
+    parser.add_argument(
+        "--change",
+        type=changes,
+        default=[],
+        help="; ".join(f"{name}: {what}" for name, what in CHANGES.items()),
+    )
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--epochs", type=int, help="instead of the authors' number")
     parser.add_argument("--every", type=int, default=5, help="epochs from one look at validation to the next")
-    parser.add_argument("--seconds", type=float, default=math.inf, help="a run ends at the first look after so many")
+    parser.add_argument(
+        "--seconds", type=float, default=math.inf, help="a run ends at the first evaluation after this time"
+    )
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--output")
     arguments = parser.parse_args()

@@ -1,17 +1,20 @@
-"""T-GCN and DCRNN of Kymo and of PyTorch Geometric Temporal, trained the same way on Chickenpox and Twitter tennis: test errors side by
-side.
+"""T-GCN and DCRNN of Kymo and of PyTorch Geometric Temporal, trained the same way on Chickenpox and Twitter
+tennis: test errors side by side.
 
-    python3 bench/peers/forecast.py [--data ../shared/data] [--seeds 1,2,3,4,5] [--only tennis/dcrnn] [--python PYTHON]
+    python3 bench/peers/forecast.py [--data ../shared/data] [--seeds 1,2,3,4,5] [--only tennis/dcrnn]
+        [--python PYTHON]
         [--output bench/results/forecast.json]
 
-The same everywhere: samples split by time 70/15/15, windows of four snapshots in random order, the state from zero at the beginning of
-each, a linear head on the last state, mean squared error, Adam at 0.01, gradients clipped at norm 1, at most 100 epochs, stopped after 10
-without a better validation, the best epoch's parameters tested. Chickenpox: the last four values of a county are its features, the next
-is predicted. Tennis: degree and transitivity are the features, log(1 + mentions) of the next hour is predicted.
+The same everywhere: samples split by time 70/15/15, windows of four snapshots in random order, the state from
+zero at the beginning of each, a linear head on the last state, mean squared error, Adam at 0.01, gradients
+clipped at norm 1, at most 100 epochs, stopped after 10 without a better validation, the best epoch's
+parameters tested. Chickenpox: the last four values of a county are its features, the next is predicted.
+Tennis: degree and transitivity are the features, log(1 + mentions) of the next hour is predicted.
 
-What cannot be the same: PyTorch Geometric Temporal's T-GCN has a linear map behind each convolution; its DCRNN takes wrong weights on the
-way back (see tests/reference/README.md); and random numbers differ, hence several seeds. Its DCRNN gives no numbers where a vertex has no
-incoming edge, so on the tennis graphs both DCRNNs get a loop at every vertex that has none.
+What cannot be the same: PyTorch Geometric Temporal's T-GCN has a linear map behind each convolution; its
+DCRNN takes wrong weights against the edges (see tests/reference/README.md); and random numbers differ, hence
+several seeds. Its DCRNN gives NaN where a vertex has no incoming edge, so on the tennis graphs both DCRNNs
+get a loop at every vertex that has none.
 """
 
 import argparse
@@ -34,11 +37,18 @@ HIDDEN, WINDOW, RATE, EPOCHS, PATIENCE = 32, 4, 0.01, 100, 10
 
 # The data sets, what Kymo is told about them, and what they are called in the table.
 DATA = {
-    "chickenpox": ("chickenpox/chickenpox.json", ["--set", "data.lags=4", "--set", "data.standardise=false", "--set", "task.target=raw"]),
-    "tennis": ("twitter-tennis/twitter_tennis_rg17.json.gz", ["--set", "data.standardise=true", "--set", "task.target=log"]),
+    "chickenpox": (
+        "chickenpox/chickenpox.json",
+        ["--set", "data.lags=4", "--set", "data.standardise=false", "--set", "task.target=raw"],
+    ),
+    "tennis": (
+        "twitter-tennis/twitter_tennis_rg17.json.gz",
+        ["--set", "data.standardise=true", "--set", "task.target=log"],
+    ),
 }
 MODELS = {"t-gcn": [], "dcrnn": ["--set", "model.walks=1"]}
-# The peer divides by the number of incoming edges, which is zero at most vertices: with a loop at each it gives numbers.
+# The peer divides by the number of incoming edges, which is zero at most vertices: with a loop at each it
+# gives numbers.
 LOOPS = {("tennis", "dcrnn")}
 
 
@@ -51,7 +61,9 @@ def kymo(data, model, seeds, folder):
         raw = read(data)
         for t in range(raw["time_periods"]):
             hour = raw[str(t)]
-            missing = sorted(set(range(len(hour["X"]))) - {source for source, target in hour["edges"] if source == target})
+            missing = sorted(
+                set(range(len(hour["X"]))) - {source for source, target in hour["edges"] if source == target}
+            )
             hour["edges"] += [[vertex, vertex] for vertex in missing]
             hour["weights"] += [1.0] * len(missing)
         path.write_text(json.dumps(raw))
@@ -59,10 +71,33 @@ def kymo(data, model, seeds, folder):
         subprocess.run([program, "ingest", path, "-o", store], check=True, capture_output=True)
     errors, begun = [], time.monotonic()
     for seed in seeds:
-        command = [program, "train", store, "--model", model, "--hidden", HIDDEN, "--window", WINDOW, "--epochs", EPOCHS, "--seed", seed,
-                   "--learning-rate", RATE, "--set", f"train.patience={PATIENCE}", *settings, *MODELS[model], "--json",
-                   "-o", folder / f"{data}-{model}-{seed}"]
-        summary = json.loads(subprocess.run(list(map(str, command)), check=True, capture_output=True, text=True).stdout)
+        command = [
+            program,
+            "train",
+            store,
+            "--model",
+            model,
+            "--hidden",
+            HIDDEN,
+            "--window",
+            WINDOW,
+            "--epochs",
+            EPOCHS,
+            "--seed",
+            seed,
+            "--learning-rate",
+            RATE,
+            "--set",
+            f"train.patience={PATIENCE}",
+            *settings,
+            *MODELS[model],
+            "--json",
+            "-o",
+            folder / f"{data}-{model}-{seed}",
+        ]
+        summary = json.loads(
+            subprocess.run(list(map(str, command)), check=True, capture_output=True, text=True).stdout
+        )
         errors.append(summary["test"]["metrics"]["mse"])
     baselines = {name: values["mse"] for name, values in summary["test"]["baselines"].items()}
     return errors, (time.monotonic() - begun) / len(seeds), baselines
@@ -83,15 +118,25 @@ def steps_of(data):
         edges = torch.tensor(raw["edges"]).t()
         zeros = torch.zeros(3, values.shape[1])
         padded = torch.cat([zeros, values])
-        return [(torch.stack([padded[t + 3 - lag] for lag in range(4)], 1), edges, None, values[t]) for t in range(len(values))]
+        return [
+            (torch.stack([padded[t + 3 - lag] for lag in range(4)], 1), edges, None, values[t])
+            for t in range(len(values))
+        ]
     count = raw["time_periods"]
     hours = [raw[str(t)] for t in range(count)]
     features = torch.stack([torch.tensor(hour["X"], dtype=torch.float32) for hour in hours])
     train = features[: int((count - 1) * 0.7)]
     scale = train.std((0, 1), correction=0)
     features = (features - train.mean((0, 1))) / torch.where(scale > 0, scale, torch.ones_like(scale))
-    return [(features[t], torch.tensor(hour["edges"]).reshape(-1, 2).t(), torch.tensor(hour["weights"], dtype=torch.float32),
-             torch.log1p(torch.tensor(hour["y"], dtype=torch.float32))) for t, hour in enumerate(hours)]
+    return [
+        (
+            features[t],
+            torch.tensor(hour["edges"]).reshape(-1, 2).t(),
+            torch.tensor(hour["weights"], dtype=torch.float32),
+            torch.log1p(torch.tensor(hour["y"], dtype=torch.float32)),
+        )
+        for t, hour in enumerate(hours)
+    ]
 
 
 def with_loops(features, edges, weights, targets):
@@ -185,26 +230,53 @@ def main():
                 if arguments.only and f"{data}/{model}" not in arguments.only.split(","):
                     continue
                 ours, seconds, baselines = kymo(data, model, seeds, pathlib.Path(folder))
-                command = [interpreter, __file__, "--peer", f"{data}/{model}", "--data", arguments.data, "--seeds", arguments.seeds]
-                answer = subprocess.run(list(map(str, command)), check=True, capture_output=True, text=True).stdout
+                command = [
+                    interpreter,
+                    __file__,
+                    "--peer",
+                    f"{data}/{model}",
+                    "--data",
+                    arguments.data,
+                    "--seeds",
+                    arguments.seeds,
+                ]
+                answer = subprocess.run(
+                    list(map(str, command)), check=True, capture_output=True, text=True
+                ).stdout
                 theirs, their_seconds = json.loads(answer.splitlines()[-1])
-                print(f"{data}, {model}: test mse kymo {spread(ours)} ({seconds:.1f} s), PyTorch Geometric Temporal {spread(theirs)}"
-                      f" ({their_seconds:.1f} s); baselines {baselines}", flush=True)
-                results[f"{data} {model}"] = {"kymo": ours, "kymo_seconds": seconds, "peer": theirs, "peer_seconds": their_seconds,
-                                              "baselines": baselines}
+                print(
+                    f"{data}, {model}: test mse kymo {spread(ours)} ({seconds:.1f} s), "
+                    f"PyTorch Geometric Temporal {spread(theirs)}"
+                    f" ({their_seconds:.1f} s); baselines {baselines}",
+                    flush=True,
+                )
+                results[f"{data} {model}"] = {
+                    "kymo": ours,
+                    "kymo_seconds": seconds,
+                    "peer": theirs,
+                    "peer_seconds": their_seconds,
+                    "baselines": baselines,
+                }
     if arguments.output:
         if arguments.only and pathlib.Path(arguments.output).exists():
             results = json.loads(pathlib.Path(arguments.output).read_text())["results"] | results
         temporary = arguments.output + ".partial"
-        pathlib.Path(temporary).write_text(json.dumps({"date": time.strftime("%Y-%m-%d"), "seeds": seeds, "results": results}, indent=1) + "\n")
+        pathlib.Path(temporary).write_text(
+            json.dumps({"date": time.strftime("%Y-%m-%d"), "seeds": seeds, "results": results}, indent=1)
+            + "\n"
+        )
         os.replace(temporary, arguments.output)
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", type=pathlib.Path, default=ROOT / ".." / "shared" / "data")
     parser.add_argument("--seeds", default="1,2,3,4,5")
-    parser.add_argument("--only", help="cases to run, as in tennis/dcrnn; the others stay in the output as they are")
+    parser.add_argument(
+        "--only", help="cases to run, as in tennis/dcrnn; the others stay in the output as they are"
+    )
     parser.add_argument("--python")
     parser.add_argument("--output")
     parser.add_argument("--peer", help=argparse.SUPPRESS)

@@ -1,12 +1,13 @@
-"""Kymo against PyTorch and PyTorch Geometric on one GPU: one training step (forward, backward, Adam) on the same data from the same
-parameters, in turns, by the GPU's own clock.
+"""Kymo against PyTorch and PyTorch Geometric on one GPU: one training step, by the GPU's own clock.
 
     python3 bench/peers/gpu.py --peer PEER [--rounds 30] [--models t-gcn-1,wd-gcn-2] [--output gpu.json]
 
-PEER is the example `peer` of Kymo, built with `--features cuda`; torch (and torch-geometric, where it can be imported) are those of the
-Python that runs this. 169,343 vertices, 1.8 million edges a snapshot and a loop at every vertex, 4 snapshots, 128 features, 64 hidden
-columns; the error at the last snapshot counts, as in windows by default. All contenders warm up side by side, since compiling takes long, and are then timed one at a time in rounds; medians. Losses of
-the first three steps must agree: to 1e-4 in f32, to 1e-3 with tf32 on either side.
+A step is forward, backward and Adam, on the same data from the same parameters, in turns. PEER is the example
+`peer` of Kymo, built with `--features cuda`; torch (and torch-geometric, where it can be imported) are those
+of the Python that runs this. 169,343 vertices, 1.8 million edges a snapshot and a loop at every vertex, 4
+snapshots, 128 features, 64 hidden columns; the error at the last snapshot counts, as in windows by default.
+All contenders warm up side by side, since compiling takes long, and are then timed one at a time in rounds;
+medians. Losses of the first three steps must agree: to 1e-4 in f32, to 1e-3 with tf32 on either side.
 """
 
 import argparse
@@ -36,7 +37,9 @@ AT_ONCE = 4
 class Contender:
     def __init__(self, name, command, log):
         self.name, self.times, self.losses, self.memory = name, [], [], None
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True)
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
+        )
 
     def ask(self, what):
         try:
@@ -78,8 +81,14 @@ def contenders(peer, model, layers, file, log, only):
         torch = []
     all_ = [Contender(name, [peer, file, model, str(layers), "cuda", *rest], log) for name, rest in kymo]
     script = str(HERE / "contender.py")
-    return all_ + [Contender(f"{variant} {precision}", [sys.executable, script, file, model, str(layers), variant, "cuda", precision], log)
-                   for variant, precision in torch]
+    return all_ + [
+        Contender(
+            f"{variant} {precision}",
+            [sys.executable, script, file, model, str(layers), variant, "cuda", precision],
+            log,
+        )
+        for variant, precision in torch
+    ]
 
 
 def compare(peer, names, rounds, log, only, made):
@@ -91,7 +100,9 @@ def compare(peer, names, rounds, log, only, made):
             file = f"{folder}/{name}.safetensors"
             data.write(file, model, int(layers), **SIZES, made=made)
             all_[name] = contenders(peer, model, int(layers), file, log, only)
-        threads = [threading.Thread(target=contender.warm_up) for of_model in all_.values() for contender in of_model]
+        threads = [
+            threading.Thread(target=contender.warm_up) for of_model in all_.values() for contender in of_model
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -113,9 +124,18 @@ def table(name, of_model):
             print(f"{name}: {contender.name} did not run", flush=True)
             continue
         tolerance = 1e-4 if contender.name.endswith(" f32") else 1e-3
-        apart = max((abs(a - b) / max(abs(b), 1e-9) for a, b in zip(contender.losses[:3], reference[:3])), default=float("nan"))
-        rows[contender.name] = {"milliseconds": round(statistics.median(contender.times), 3), "least": round(min(contender.times), 3),
-                                "memory": contender.memory, "losses": contender.losses[:3], "apart": apart, "agrees": apart <= tolerance}
+        apart = max(
+            (abs(a - b) / max(abs(b), 1e-9) for a, b in zip(contender.losses[:3], reference[:3])),
+            default=float("nan"),
+        )
+        rows[contender.name] = {
+            "milliseconds": round(statistics.median(contender.times), 3),
+            "least": round(min(contender.times), 3),
+            "memory": contender.memory,
+            "losses": contender.losses[:3],
+            "apart": apart,
+            "agrees": apart <= tolerance,
+        }
     return rows
 
 
@@ -123,7 +143,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--peer", required=True)
     parser.add_argument("--rounds", type=int, default=30)
-    parser.add_argument("--models", default=",".join(f"{model}-{layers}" for layers in (1, 2) for model in VARIANTS))
+    parser.add_argument(
+        "--models", default=",".join(f"{model}-{layers}" for layers in (1, 2) for model in VARIANTS)
+    )
     parser.add_argument("--only", default="all", choices=["all", "kymo"])
     parser.add_argument("--output", default="gpu.json")
     args = parser.parse_args()
@@ -144,8 +166,12 @@ def main():
             print(f"{', '.join(some)} took {time.time() - begun:.0f} s", flush=True)
             for name in some:
                 for contender, row in result["models"][name].items():
-                    print(f"  {name:<14} {contender:<18} {row['milliseconds']:8.3f} ms  {(row['memory'] or 0) / 1e6:7.0f} MB  "
-                          f"loss {row['losses'][0]:.6f} {'' if row['agrees'] else 'DISAGREES'}", flush=True)
+                    print(
+                        f"  {name:<14} {contender:<18} {row['milliseconds']:8.3f} ms  "
+                        f"{(row['memory'] or 0) / 1e6:7.0f} MB  "
+                        f"loss {row['losses'][0]:.6f} {'' if row['agrees'] else 'DISAGREES'}",
+                        flush=True,
+                    )
     for name, rows in result["models"].items():
         print(f"{name}: {ratios(rows)}")
     pathlib.Path(args.output).with_suffix(".md").write_text(report(result))
@@ -154,30 +180,48 @@ def main():
 def report(result):
     """The result as a page."""
     sizes = result["sizes"]
-    lines = [f"# A training step on one GPU", "",
-             f"{result['date']}, {result['machine']}. {sizes['vertices']:,} vertices, {sizes['count']:,} edges a snapshot and a loop at every vertex, 4 snapshots, "
-             f"{sizes['features']} features, {sizes['hidden']} hidden columns, the error at the last snapshot, Adam. Milliseconds by the GPU's own clock, medians. Losses of the "
-             "first three steps agree to 1e-4 in f32, to 1e-3 with tf32.", "",
-             "    ci/gpu build FOLDER && ci/gpu run FOLDER peers", ""]
+    lines = [
+        f"# A training step on one GPU",
+        "",
+        f"{result['date']}, {result['machine']}. {sizes['vertices']:,} vertices, {sizes['count']:,} edges",
+        f"per snapshot and a self-loop at every vertex, 4 snapshots, {sizes['features']} features, "
+        f"{sizes['hidden']} hidden columns,",
+        "the error at the last snapshot, Adam. Milliseconds by the GPU's own clock, medians. Losses of the",
+        "first three steps agree to 1e-4 in f32, to 1e-3 with tf32.",
+        "",
+        "    ci/gpu build FOLDER && ci/gpu run FOLDER peers",
+        "",
+    ]
     for name, rows in result["models"].items():
         model, layers = name.rsplit("-", 1)
-        lines += [f"## {model}, {layers} {'layer' if layers == '1' else 'layers'}", "", "| | ms | least | peak memory | |", "|---|---|---|---|---|"]
+        lines += [
+            f"## {model}, {layers} {'layer' if layers == '1' else 'layers'}",
+            "",
+            "| | ms | least | peak memory | |",
+            "|---|---|---|---|---|",
+        ]
         for contender, row in rows.items():
             memory = f"{row['memory'] / 2**20:,.0f} MiB" if row["memory"] else ""
-            lines.append(f"| {contender} | {row['milliseconds']:.2f} | {row['least']:.2f} | {memory} | {'' if row['agrees'] else 'losses disagree'} |")
+            lines.append(
+                f"| {contender} | {row['milliseconds']:.2f} | {row['least']:.2f} | {memory} "
+                f"| {'' if row['agrees'] else 'losses disagree'} |"
+            )
         lines += ["", ratios(rows), ""]
     return "\n".join(lines)
 
 
 def ratios(rows):
-    """How often Kymo is as fast as the best torch variant, at the same precision, and as PyTorch Geometric."""
+    """The speed-up over the best torch variant at the same precision, and over PyTorch Geometric."""
     def least(chosen):
         return min((row["milliseconds"] for name, row in rows.items() if chosen(name)), default=None)
 
     ours = {name: row["milliseconds"] for name, row in rows.items() if name.startswith("kymo")}
     found = []
     for precision in ("tf32", "f32"):
-        best = least(lambda name: not name.startswith(("kymo", "pyg", "compile-cached")) and name.endswith(f" {precision}"))
+        best = least(
+            lambda name: not name.startswith(("kymo", "pyg", "compile-cached"))
+            and name.endswith(f" {precision}")
+        )
         if best and f"kymo {precision}" in ours:
             found.append(f"{precision} {best / ours[f'kymo {precision}']:.2f}x best torch")
     cached = least(lambda name: name.startswith("compile-cached"))

@@ -1,13 +1,16 @@
-"""Kymo against PyTorch, PyTorch Geometric and PyTorch Geometric Temporal: one training step (forward, backward, Adam) on the same data
-from the same parameters, in turns.
+"""Kymo against PyTorch, PyTorch Geometric and PyTorch Geometric Temporal: one training step (forward,
+backward, Adam) on the same data from the same parameters, in turns.
 
-    python3 bench/peers/run.py [--rounds 7] [--models t-gcn-1,wd-gcn-2] [--python PYTHON] [--output bench/results/peers.json]
+    python3 bench/peers/run.py [--rounds 7] [--models t-gcn-1,wd-gcn-2] [--python PYTHON]
+        [--output bench/results/peers.json]
 
-Without --python, torch, torch-geometric and torch-geometric-temporal are installed from PyPI into bench/venv. The last one without
-its dependencies: it pulls in torch-sparse, which has to be compiled and which it needs for the name of a type only.
+Without --python, torch, torch-geometric and torch-geometric-temporal are installed from PyPI into bench/venv.
+The last one without its dependencies: it pulls in torch-sparse, which has to be compiled and which it needs
+for the name of a type only.
 
-All contenders are processes of their own that do a step when they are told to, so that a machine whose speed drifts slows all of
-them alike. Medians of the rounds after two steps of warming up. Losses of the first steps must agree to 1e-4.
+All contenders are processes of their own that do a step when they are told to, so that a machine whose speed
+drifts slows all of them alike. Medians of the rounds after two steps of warming up. Losses of the first steps
+must agree to 1e-4.
 """
 
 import argparse
@@ -37,7 +40,9 @@ LIMITS = {1: {"t-gcn": 2.5, "wd-gcn": 3, "evolvegcn-o": 3, "gat-lstm": 3}, 2: di
 class Contender:
     def __init__(self, name, command):
         self.name, self.times, self.losses = name, [], []
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
 
     def ask(self, what):
         self.process.stdin.write(what + "\n")
@@ -57,8 +62,13 @@ class Contender:
         most, before = self.ask("memory")
         self.process.stdin.close()
         self.process.wait()
-        return {"milliseconds": round(statistics.median(self.times), 1), "all": [round(t, 1) for t in self.times],
-                "memory": int(most), "memory_before": int(before), "losses": self.losses[:3]}
+        return {
+            "milliseconds": round(statistics.median(self.times), 1),
+            "all": [round(t, 1) for t in self.times],
+            "memory": int(most),
+            "memory_before": int(before),
+            "losses": self.losses[:3],
+        }
 
 
 def python():
@@ -76,9 +86,22 @@ def python():
 def compare(interpreter, model, layers, rounds):
     with tempfile.TemporaryDirectory() as folder:
         file = f"{folder}/workload.safetensors"
-        write = f"import sys; sys.path.insert(0, {str(HERE)!r}); import data; data.write({file!r}, {model!r}, {layers})"
+        write = (
+            f"import sys; sys.path.insert(0, {str(HERE)!r}); import data; "
+            f"data.write({file!r}, {model!r}, {layers})"
+        )
         subprocess.run([interpreter, "-c", write], check=True)
-        kymo = [str(pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release" / "examples" / "peer"), file, model, str(layers)]
+        kymo = [
+            str(
+                pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+                / "release"
+                / "examples"
+                / "peer"
+            ),
+            file,
+            model,
+            str(layers),
+        ]
         contenders = [Contender("kymo", kymo)]
         for variant in VARIANTS[model][layers]:
             command = [interpreter, str(HERE / "contender.py"), file, model, str(layers), variant]
@@ -88,7 +111,8 @@ def compare(interpreter, model, layers, rounds):
                 contender.step(number >= 2)
         results = {contender.name: contender.end() for contender in contenders}
     for name, result in results.items():
-        # The cell of PyTorch Geometric Temporal has more matrices for the same map: it begins alike and learns otherwise.
+        # The cell of PyTorch Geometric Temporal has more matrices for the same map: it begins alike and
+        # learns otherwise.
         count = 1 if name == "pygt" else 3
         for ours, theirs in zip(results["kymo"]["losses"][:count], result["losses"]):
             if abs(ours - theirs) > 1e-4 * max(1, abs(ours)):
@@ -105,30 +129,60 @@ def report(model, layers, results):
     for name, result in results.items():
         ratio = result["milliseconds"] / ours["milliseconds"]
         added = result["memory"] - result["memory_before"]
-        print(f"    {name:8} {result['milliseconds']:8.1f} ms  {ratio:6.2f} x  peak {result['memory'] / 1e6:6.0f} MB, {added / 1e6:6.0f} MB of it for steps")
+        print(
+            f"    {name:8} {result['milliseconds']:8.1f} ms  {ratio:6.2f} x  "
+            f"peak {result['memory'] / 1e6:6.0f} MB, {added / 1e6:6.0f} MB of it for steps"
+        )
     ratio = torch[best]["milliseconds"] / ours["milliseconds"]
     share = ours["memory"] / torch[best]["memory"]
     strict = ours["memory"] / (torch[best]["memory"] - torch[best]["memory_before"])
-    print(f"    {ratio:.2f} x the best torch variant ({best}), limit {LIMITS[layers][model]}; peak memory {share:.2f} of its, limit 0.25"
-          f" ({strict:.2f} of what its steps alone take)", flush=True)
-    return {"best": best, "ratio": round(ratio, 2), "memory_share": round(share, 3), "memory_share_of_steps": round(strict, 3)}
+    print(
+        f"    {ratio:.2f} x the best torch variant ({best}), limit {LIMITS[layers][model]}; "
+        f"peak memory {share:.2f} of its, limit 0.25"
+        f" ({strict:.2f} of what its steps alone take)",
+        flush=True,
+    )
+    return {
+        "best": best,
+        "ratio": round(ratio, 2),
+        "memory_share": round(share, 3),
+        "memory_share_of_steps": round(strict, 3),
+    }
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--models", default=",".join(f"{model}-{layers}" for layers in [1, 2] for model in VARIANTS))
+    parser.add_argument(
+        "--models", default=",".join(f"{model}-{layers}" for layers in [1, 2] for model in VARIANTS)
+    )
     parser.add_argument("--python")
     parser.add_argument("--output")
     args = parser.parse_args()
     interpreter = args.python or python()
     subprocess.run(["cargo", "build", "--release", "--quiet", "--example", "peer"], cwd=ROOT, check=True)
-    versions = subprocess.run([interpreter, "-c", "import torch, torch_geometric as g, importlib.metadata as m; "
-                               "print(torch.__version__, g.__version__, m.version('torch-geometric-temporal'))"],
-                              check=True, capture_output=True, text=True).stdout.split()
-    facts = {"date": time.strftime("%Y-%m-%d"), "machine": f"{os.cpu_count()} cores, {platform.machine()}",
-             "torch": versions[0], "torch-geometric": versions[1], "torch-geometric-temporal": versions[2],
-             "workload": "50,000 vertices, 500,000 edges a snapshot, window 4, 32 to 64 columns", "rounds": args.rounds}
+    versions = subprocess.run(
+        [
+            interpreter,
+            "-c",
+            "import torch, torch_geometric as g, importlib.metadata as m; "
+            "print(torch.__version__, g.__version__, m.version('torch-geometric-temporal'))",
+        ],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.split()
+    facts = {
+        "date": time.strftime("%Y-%m-%d"),
+        "machine": f"{os.cpu_count()} cores, {platform.machine()}",
+        "torch": versions[0],
+        "torch-geometric": versions[1],
+        "torch-geometric-temporal": versions[2],
+        "workload": "50,000 vertices, 500,000 edges a snapshot, window 4, 32 to 64 columns",
+        "rounds": args.rounds,
+    }
     print(facts, flush=True)
     cases = {}
     for case in args.models.split(","):

@@ -1,4 +1,5 @@
-//! Any bytes as a file beside a small graph (labels, features or a signal, by the name of this target): a result, never a panic.
+//! Any bytes as a file beside a small graph (labels, features or a signal, by the name of this target): a
+//! result, never a panic.
 #![no_main]
 
 use kymo_graph::load::{Hints, Source, find, read_bytes, side};
@@ -7,7 +8,8 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|bytes: &[u8]| {
     let folder = std::env::temp_dir();
     let graph = b"0 1 0\n1 2 1\n".to_vec();
-    let Ok(mut intake) = find("snap").and_then(|format| read_bytes(format, &Hints::default(), "graph", graph, &folder))
+    let Ok(mut intake) =
+        find("snap").and_then(|format| read_bytes(format, &Hints::default(), "graph", graph, &folder))
     else {
         panic!("the graph is valid")
     };

@@ -18,7 +18,8 @@ fuzz_target!(|changes: &[u8]| {
         let count = manifest.parts.len() + manifest.ids.len();
         let which = change[0] as usize % count;
         let parts = manifest.parts.len();
-        let entry = if which < parts { &mut manifest.parts[which].file } else { &mut manifest.ids[which - parts] };
+        let entry =
+            if which < parts { &mut manifest.parts[which].file } else { &mut manifest.ids[which - parts] };
         let file = path.join(&entry.name);
         let Ok(mut bytes) = std::fs::read(&file) else { return };
         let at = u16::from_le_bytes([change[1], change[2]]) as usize % bytes.len();

@@ -3,15 +3,16 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use kymo_run::config::overlay;
 use kymo_run::session::absolute;
-use kymo_run::{Error, Result, Settings, layers};
+use kymo_run::{Error, Result, Settings};
 
-/// The data, and settings that win over those of a file.
+/// The data, and settings that override those of a file.
 #[derive(Args, Debug)]
 pub struct Choices {
     /// The store to learn from [default: a small generated graph]
     store: Option<PathBuf>,
-    /// A TOML file of settings; options win over it
+    /// A TOML file of settings; options override it
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Change a setting, as in --set model.hidden=128; `kymo list settings` shows all
@@ -23,7 +24,8 @@ pub struct Choices {
     /// What predicts it, see `kymo list models` [default: graphsage-linear]
     #[arg(long)]
     model: Option<String>,
-    /// Metrics to report, see `kymo list metrics`; the first decides which epoch is best. 'all' reports every metric of the task
+    /// Metrics to report, see `kymo list metrics`; the first decides which epoch is best. 'all' reports every
+    /// metric of the task
     #[arg(long, value_name = "NAME,...")]
     metrics: Option<String>,
     /// How the steps are cut for training: windows, sequence or truncated [default: windows]
@@ -32,40 +34,41 @@ pub struct Choices {
     /// Steps of a window [default: 4]
     #[arg(long, value_name = "STEPS")]
     window: Option<String>,
-    /// Hidden columns of the model [default: 32]
+    /// Hidden width of the model [default: 32]
     #[arg(long, value_name = "COLUMNS")]
     hidden: Option<String>,
-    /// Layers of structure, 1 to 3 [default: 1]
+    /// Layers of the structure encoder, 1 to 3 [default: 1]
     #[arg(long, value_name = "N")]
     layers: Option<String>,
-    /// Most passes over the training steps [default: 50]
+    /// Maximum number of epochs [default: 50]
     #[arg(long, value_name = "N")]
     epochs: Option<String>,
     /// Learning rate [default: 0.01]
     #[arg(long, value_name = "RATE")]
     learning_rate: Option<String>,
-    /// What all random numbers follow from [default: 1]
+    /// Random seed [default: 1]
     #[arg(long)]
     seed: Option<String>,
-    /// Memory for snapshots and what is kept of them, as in 2GiB [default: a quarter of the machine]
+    /// Memory for snapshots and cached products, as in 2GiB [default: a quarter of the machine]
     #[arg(long, value_name = "SIZE")]
     memory: Option<String>,
     /// Where to compute: cpu, cuda (the first GPU) or cuda:N [default: cpu]
     #[arg(long)]
     device: Option<String>,
-    /// How products are computed on a GPU: f32, tf32 or bf16; the last two are faster and less exact [default: f32]
+    /// Precision of products on a GPU: f32, tf32 or bf16; the last two are faster and less exact
+    /// [default: f32]
     #[arg(long)]
     precision: Option<String>,
-    /// Workers that share the work, each with its share of the threads [default: 1]
+    /// Number of workers; the threads are divided among them [default: 1]
     #[arg(long, value_name = "N")]
     workers: Option<String>,
-    /// How they share it, see `kymo list strategies` [default: psg]
+    /// How the work is distributed, see `kymo list strategies` [default: psg]
     #[arg(long, value_name = "NAME")]
     strategy: Option<String>,
 }
 
 impl Choices {
-    /// What was typed, as settings; later ones win.
+    /// What was typed, as settings; later ones override earlier ones.
     pub fn typed(&self) -> Result<Vec<(String, String, String)>> {
         let store = match &self.store {
             Some(store) => Some(
@@ -113,7 +116,7 @@ impl Choices {
 
     /// The settings with defaults, file and options put together.
     pub fn settings(&self, typed: &[(String, String, String)]) -> Result<Settings> {
-        let settings: Settings = layers::resolve(self.config.as_deref(), typed)?;
+        let settings: Settings = overlay::resolve(self.config.as_deref(), typed)?;
         Ok(Settings { data: absolute(settings.data)?, ..settings })
     }
 }

@@ -16,8 +16,8 @@ use super::{cannot_print, print_json};
 
 /// Show what this machine has, and how fast it is
 ///
-/// Cores, memory and vector instructions; libraries of CUDA and GPUs, where the program was built with `--features cuda`. Copies and
-/// products are measured, which takes a few seconds.
+/// Cores, memory and vector instructions; libraries of CUDA and GPUs, where the program was built with
+/// `--features cuda`. Copies and products are measured, which takes a few seconds.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  kymo doctor\n  kymo doctor --json")]
 pub struct Doctor {
@@ -57,13 +57,13 @@ struct Gpu {
     problem: Option<String>,
 }
 
-/// Looks, measures, and prints.
+/// Inspects, measures, and prints.
 pub fn run(args: &Doctor, out: &mut dyn Write) -> Result<()> {
     let report = Report {
         version: env!("CARGO_PKG_VERSION"),
         cores: std::thread::available_parallelism().map_or(1, usize::from),
         threads: rayon::current_num_threads(),
-        memory: kymo_run::frames::machine_memory().map(|bytes| bytes as u64),
+        memory: kymo_run::config::bytes::machine_memory().map(|bytes| bytes as u64),
         vector_instructions: vector_instructions(),
         copied: copy_rate(),
         product: product_rate(),
@@ -84,7 +84,12 @@ pub fn run(args: &Doctor, out: &mut dyn Write) -> Result<()> {
 fn text(report: &Report) -> String {
     let rate = |rate: f64| format!("{:.1} GB/s", rate / 1e9);
     let mut text = format!(
-        "kymo {}\ncores         {} ({} threads in use)\nmemory        {}\ninstructions  {}\ncopies        {}\nproducts      {:.0} GFLOP/s in f32\n",
+        "kymo {}\n\
+         cores         {} ({} threads in use)\n\
+         memory        {}\n\
+         instructions  {}\n\
+         copies        {}\n\
+         products      {:.0} GFLOP/s in f32\n",
         report.version,
         report.cores,
         report.threads,
@@ -99,7 +104,10 @@ fn text(report: &Report) -> String {
     );
     text.push_str("MPI           not in this program yet: workers are threads of one process\n");
     if !report.built_with.contains(&"cuda") {
-        text.push_str("CUDA          not in this program: build it with --features cuda (nothing need be installed for that)\n");
+        text.push_str(
+            "CUDA          not in this program: build it with --features cuda \
+             (nothing need be installed for that)\n",
+        );
         return text;
     }
     let libraries: Vec<String> = report
@@ -117,7 +125,8 @@ fn text(report: &Report) -> String {
             continue;
         }
         text.push_str(&format!(
-            "cuda:{number}        {}, {}, {} multiprocessors, architecture {}\n              copies {}, from the host {}\n",
+            "cuda:{number}        {}, {}, {} multiprocessors, architecture {}\n              \
+             copies {}, from the host {}\n",
             gpu.name,
             bytes(gpu.memory),
             gpu.processors,
@@ -179,7 +188,7 @@ fn vector_instructions() -> Vec<&'static str> {
     Vec::new()
 }
 
-/// The least seconds of a few tries.
+/// The best time of a few tries.
 fn least_seconds(mut work: impl FnMut()) -> f64 {
     let time = |_| {
         let begun = Instant::now();

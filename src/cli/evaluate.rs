@@ -5,19 +5,20 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use kymo_graph::Progress;
-use kymo_run::{Part, Result, evaluate, session};
+use kymo_run::{Part, Result};
 
 use super::train::table;
 use super::watch::Watch;
 use super::{cannot_print, print_json};
+use crate::facade::Run;
 
 /// Evaluate a trained model beside its baselines
 ///
 /// The parameters are those of the epoch with the best validation.
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  kymo evaluate first\n  kymo evaluate first --split validation --metrics all --json"
-)]
+#[command(after_help = "Examples:\n  \
+                  kymo evaluate first\n  \
+                  kymo evaluate first --split validation --metrics all --json")]
 pub struct Evaluate {
     /// The folder of the run
     run: PathBuf,
@@ -46,16 +47,19 @@ enum SplitName {
 pub fn run(args: &Evaluate, out: &mut dyn Write) -> Result<()> {
     let progress = Progress::default();
     let watch = Watch::begin(&progress, "evaluating");
-    let mut learner = session::look(&args.run, &args.metrics, args.device.as_deref(), &progress)?;
+    let mut trained = Run::load(&args.run)?.metrics(args.metrics.iter().cloned()).progress(&progress);
+    if let Some(device) = &args.device {
+        trained = trained.device(device);
+    }
     let part = match args.split {
         SplitName::Train => Part::Train,
         SplitName::Validation => Part::Validation,
         SplitName::Test => Part::Test,
     };
-    let evaluation = evaluate::evaluate(&mut learner, part)?;
+    let evaluation = trained.evaluate(part)?;
     drop(watch);
     if args.json {
         return Ok(print_json(out, &evaluation)?);
     }
-    Ok(write!(out, "{}", table(learner.settings(), &evaluation)?).map_err(cannot_print)?)
+    Ok(write!(out, "{}", table(&trained.worker()?.context, &evaluation)).map_err(cannot_print)?)
 }

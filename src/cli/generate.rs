@@ -4,23 +4,21 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
-use kymo_graph::generate::{self, FromStatic, Params, Trend};
+use kymo_graph::generate::{self, FROM_STATIC, FromStatic, Params, Trend};
 use kymo_graph::{Error, Progress, Result, Store};
 
 use super::ingest::Written;
 use super::watch::Watch;
 
-/// The kind that starts from a static graph.
-pub const FROM_STATIC: &str = "from-static";
-
-/// One line about it.
+/// One line about making a dynamic graph from a static one.
 pub const FROM_STATIC_ABOUT: &str =
     "snapshots of a static graph by random edge deletion, as BLAD, DyGNeX and REAL make them";
 
 /// Make a synthetic dynamic graph
 ///
-/// Seeded, and the same for any number of threads. Features come with a target that a model which remembers the last
-/// snapshot can predict and one that sees a single snapshot cannot; the error no model can beat is recorded in the store.
+/// Seeded, and the same for any number of threads. Features come with a target that a model which remembers
+/// the last snapshot can predict and one that sees a single snapshot cannot; the error no model can beat is
+/// recorded in the store.
 #[derive(Args, Debug)]
 #[command(after_help = after_help())]
 pub struct Generate {
@@ -32,7 +30,7 @@ pub struct Generate {
     /// Where to put the store
     #[arg(short, long)]
     output: PathBuf,
-    /// Vertices and edges times this
+    /// Scales the numbers of vertices and edges
     #[arg(long, default_value_t = 1.0)]
     scale: f64,
     /// Vertices
@@ -59,7 +57,7 @@ pub struct Generate {
     /// How the number of edges moves: flat, linear or stackoverflow
     #[arg(long)]
     trend: Option<Trend>,
-    /// Give every edge its opposite (--undirected=false: do not)
+    /// Add the reverse of every edge (--undirected=false: do not)
     #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     undirected: Option<bool>,
     /// Make features 0 or 1 (--binary=false: normal)
@@ -68,7 +66,7 @@ pub struct Generate {
     /// Standard deviation of the noise in the targets
     #[arg(long)]
     noise: Option<f64>,
-    /// What all random numbers follow from
+    /// Random seed
     #[arg(long)]
     seed: Option<u64>,
     /// Replace a store that is there already
@@ -82,8 +80,11 @@ pub struct Generate {
 fn after_help() -> String {
     let names: Vec<&str> = generate::ALL.iter().map(|kind| kind.name()).chain([FROM_STATIC]).collect();
     format!(
-        "Kinds: {}\n\nExamples:\n  kymo generate arxiv-like --scale 0.05 -o demo\n  kymo generate power-law --vertices 5000 \
-         --edges 40000 --steps 20 -o small\n  kymo generate from-static cora --steps 50 --trend stackoverflow -o cora-dynamic",
+        "Kinds: {}\n\n\
+         Examples:\n  \
+         kymo generate arxiv-like --scale 0.05 -o demo\n  \
+         kymo generate power-law --vertices 5000 --edges 40000 --steps 20 -o small\n  \
+         kymo generate from-static cora --steps 50 --trend stackoverflow -o cora-dynamic",
         names.join(", ")
     )
 }
@@ -105,10 +106,7 @@ fn make(args: &Generate, progress: &Progress) -> Result<Store> {
     if args.kind == FROM_STATIC {
         return from_static(args, progress);
     }
-    let kind = generate::find(&args.kind).ok_or_else(|| {
-        let names: Vec<&str> = generate::ALL.iter().map(|kind| kind.name()).chain([FROM_STATIC]).collect();
-        Error::settings("KIND", format!("there is no kind '{}'; known are {}", args.kind, names.join(", ")))
-    })?;
+    let kind = generate::find(&args.kind)?;
     if args.graph.is_some() {
         return Err(Error::settings(
             "STORE",

@@ -18,8 +18,9 @@ use super::watch::Watch;
 
 /// Read files into a store of snapshots
 ///
-/// The format is detected unless given, gzip is transparent, and rows out of order are sorted. Events are cut into steps
-/// by --window, --steps or --events (default: 50 windows of one length); inputs that number their steps keep them.
+/// The format is detected unless given, gzip is transparent, and rows out of order are sorted. Events are cut
+/// into steps by --window, --steps or --events (default: 50 windows of one length); inputs that number their
+/// steps keep them.
 #[derive(Args, Debug)]
 #[command(after_help = after_help())]
 pub struct Ingest {
@@ -33,8 +34,8 @@ pub struct Ingest {
     #[arg(short, long)]
     format: Option<String>,
 
-    /// Cut into windows of this length (7d, 12h, 190080s; a plain number counts in the unit of the file) or into calendar
-    /// units: hour, day, week, month, quarter, year
+    /// Cut into windows of this length (7d, 12h, 190080s; a plain number counts in the unit of the file) or
+    /// into calendar units: hour, day, week, month, quarter, year
     #[arg(long, group = "cut", help_heading = "Steps")]
     window: Option<Cut>,
     /// Cut into this many windows of one length
@@ -43,23 +44,24 @@ pub struct Ingest {
     /// Cut into windows of this many events
     #[arg(long, group = "cut", value_name = "N", help_heading = "Steps")]
     events: Option<usize>,
-    /// Steps an edge stays after its last event, or 'forever' [default: 0; forever where the input lists changes]
+    /// Steps an edge stays after its last event, or 'forever' [default: 0; forever where the input lists
+    /// changes]
     #[arg(long, value_name = "K", help_heading = "Steps")]
     edge_life: Option<Life>,
 
-    /// The weight of an edge with several rows in a step: their sum (a row without weight counts 1), their count, the last
-    /// one, or none [default: sum]
+    /// The weight of an edge with several rows in a step: their sum (a row without weight counts 1), their
+    /// count, the last one, or none [default: sum]
     #[arg(long, value_enum, help_heading = "Edges")]
     weight: Option<Weight>,
-    /// Count every row in both directions
+    /// Add every row in both directions
     #[arg(long, help_heading = "Edges")]
     undirected: bool,
     /// What to do with rows that join a vertex to itself
     #[arg(long, value_enum, default_value = "keep", help_heading = "Edges")]
     self_loops: SelfLoops,
 
-    /// Names of the columns of a table without header: source, target, time, step, weight, source_label, target_label,
-    /// and _ for one to skip
+    /// Names of the columns of a table without header: source, target, time, step, weight, source_label,
+    /// target_label, and _ for one to skip
     #[arg(long, value_delimiter = ',', value_name = "NAMES", help_heading = "Reading")]
     columns: Option<Vec<String>>,
     /// The character between fields: a character, or tab, comma, semicolon, space
@@ -75,8 +77,8 @@ pub struct Ingest {
     #[arg(long, help_heading = "Reading")]
     bipartite: bool,
 
-    /// Features of vertices: degrees, events (means of what events carry), none, or a file (line i is the vertex with id
-    /// i) [default: the signal of the input, else degrees]
+    /// Features of vertices: degrees, events (means of what events carry), none, or a file (line i is the
+    /// vertex with id i) [default: the signal of the input, else degrees]
     #[arg(long, value_name = "KIND|FILE", help_heading = "Vertices")]
     features: Option<String>,
     /// How the file of features is written: auto, dense or sparse
@@ -88,13 +90,13 @@ pub struct Ingest {
     /// A table with a column for each vertex and a row for each step: features, and values to predict
     #[arg(long, value_name = "FILE", help_heading = "Vertices")]
     signal: Option<PathBuf>,
-    /// Classes of vertices: vertex, class and possibly train, val or test; with a header that names a step or time column,
-    /// classes of that step
+    /// Classes of vertices: vertex, class and possibly train, val or test; with a header that names a step or
+    /// time column, classes of that step
     #[arg(long, value_name = "FILE", help_heading = "Vertices")]
     labels: Option<PathBuf>,
 
-    /// Keep to about this much memory by sorting on disk (512MiB, 4GiB); two snapshots must fit [default: half of what
-    /// the machine has]
+    /// Keep to about this much memory by sorting on disk (512MiB, 4GiB); two snapshots must fit [default:
+    /// half of what the machine has]
     #[arg(long, value_parser = memory, value_name = "SIZE")]
     memory: Option<usize>,
     /// Replace a store that is there already
@@ -130,10 +132,13 @@ enum Ids {
 fn after_help() -> String {
     let names: Vec<&str> = load::ALL.iter().map(|format| format.name()).collect();
     format!(
-        "Formats: {}\n\nExamples:\n  kymo ingest CollegeMsg.txt.gz --window 190080s -o messages\n  kymo ingest trades.csv \
-         --window month --weight count --undirected -o trades\n  kymo ingest contacts.csv --columns \
-         time,source,target,source_label,target_label -o school\n  kymo ingest edges.tsv --features features.txt.gz \
-         --labels nodes.tsv --undirected -o cora\n  zcat big.csv.gz | kymo ingest - --format csv --memory 1GiB -o big",
+        "Formats: {}\n\n\
+         Examples:\n  \
+         kymo ingest CollegeMsg.txt.gz --window 190080s -o messages\n  \
+         kymo ingest trades.csv --window month --weight count --undirected -o trades\n  \
+         kymo ingest contacts.csv --columns time,source,target,source_label,target_label -o school\n  \
+         kymo ingest edges.tsv --features features.txt.gz --labels nodes.tsv --undirected -o cora\n  \
+         zcat big.csv.gz | kymo ingest - --format csv --memory 1GiB -o big",
         names.join(", ")
     )
 }
@@ -168,7 +173,7 @@ fn memory(text: &str) -> std::result::Result<usize, String> {
     Err(format!("expected at least {}", bytes(LEAST_MEMORY as u64)))
 }
 
-/// Half of the machine's memory, where it can be told.
+/// Half of the machine's memory, where it is known.
 fn usual_memory() -> usize {
     let facts = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let total = facts
@@ -177,7 +182,7 @@ fn usual_memory() -> usize {
     total.map_or(4 << 30, |kib: usize| (kib << 10) / 2).max(LEAST_MEMORY)
 }
 
-/// The most memory this process has held, where the system tells.
+/// The peak memory of this process, where the system reports it.
 fn peak_memory() -> Option<u64> {
     let facts = std::fs::read_to_string("/proc/self/status").ok()?;
     let kib = facts
@@ -227,7 +232,7 @@ impl Ingest {
     }
 }
 
-/// Reads the inputs and says what came of them.
+/// Reads the inputs and prints a summary.
 pub fn run(args: &Ingest, out: &mut dyn Write) -> Result<()> {
     let progress = Progress::default();
     let watch = Watch::begin(&progress, "reading");
@@ -297,7 +302,8 @@ impl Written {
         let mut print = || {
             writeln!(
                 out,
-                "{}: {} vertices, {} steps, {} edges over all steps, from {} events{from}; {} on disk, {:.2} s",
+                "{}: {} vertices, {} steps, {} edges over all steps, from {} \
+                 events{from}; {} on disk, {:.2} s",
                 self.store,
                 exact(self.vertices),
                 self.steps,

@@ -6,7 +6,8 @@ use clap::{Args, ValueEnum};
 use kymo_graph::{generate, load};
 use kymo_model::{metric, zoo};
 use kymo_plan::{partition, schedule, strategy};
-use kymo_run::{Settings, layers, task};
+use kymo_run::config::overlay;
+use kymo_run::{Settings, task};
 use serde::Serialize;
 
 /// List what Kymo can read, generate and train
@@ -29,13 +30,13 @@ enum What {
     Models,
     /// What can be predicted
     Tasks,
-    /// How predictions are judged
+    /// How predictions are evaluated
     Metrics,
-    /// Ways to share the work among workers
+    /// Ways to distribute the work over workers
     Strategies,
     /// Ways to cut a graph into parts, which strategies use
     Partitioners,
-    /// Ways to decide which worker trains which windows when, which `kymo simulate` compares
+    /// Ways to assign windows to workers and iterations, which `kymo simulate` compares
     Schedulers,
     /// Every setting of `kymo train` with its default, as a file for --config
     Settings,
@@ -81,7 +82,7 @@ pub fn run(args: &List, out: &mut dyn Write) -> kymo_run::Result<()> {
         What::Generators => generate::ALL
             .iter()
             .map(|kind| Entry { defaults: Some(kind.defaults()), ..Entry::new(kind.name(), kind.about()) })
-            .chain([Entry::new(super::generate::FROM_STATIC, super::generate::FROM_STATIC_ABOUT)])
+            .chain([Entry::new(generate::FROM_STATIC, super::generate::FROM_STATIC_ABOUT)])
             .collect(),
         What::Models => zoo::ALL
             .iter()
@@ -127,7 +128,7 @@ fn list_settings(json: bool, out: &mut dyn Write) -> kymo_run::Result<()> {
     if json {
         return Ok(super::print_json(out, &Settings::default())?);
     }
-    let text = layers::to_toml(&Settings::default())?;
+    let text = overlay::to_toml(&Settings::default())?;
     let mut section = None;
     for line in text.lines() {
         if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {

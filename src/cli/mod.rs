@@ -26,15 +26,16 @@ use kymo_run::{Error, Result};
 
 /// Neural networks on graphs that change over time.
 ///
-/// Kymo turns event files into snapshots (`ingest`), makes synthetic dynamic graphs (`generate`), shows what is in a store of
-/// snapshots (`inspect`), shows what it would take to train on it with several workers (`plan`) or on a whole cluster
-/// (`simulate`), trains models on it (`train`), and tells how good they are (`evaluate`) and what they predict (`predict`). `doctor`
-/// shows what the machine has.
+/// Kymo turns event files into snapshots (`ingest`), makes synthetic dynamic graphs (`generate`), shows what
+/// is in a store of snapshots (`inspect`), shows what it would take to train on it with several workers
+/// (`plan`) or on a simulated cluster (`simulate`), trains models on it (`train`), and tells how good they
+/// are (`evaluate`) and what they predict (`predict`). `doctor` shows what the machine has.
 #[derive(Parser, Debug)]
 #[command(name = "kymo", version, max_term_width = 100, disable_help_subcommand = true)]
-#[command(
-    after_help = "Begin with:\n  kymo train\n  kymo ingest events.csv -o mine\n  kymo train mine --task link-prediction"
-)]
+#[command(after_help = "Begin with:\n  \
+                  kymo train\n  \
+                  kymo ingest events.csv -o mine\n  \
+                  kymo train mine --task link-prediction")]
 pub struct Command {
     #[command(subcommand)]
     verb: Verb,
@@ -63,7 +64,8 @@ impl Command {
         if self.threads == Some(0) {
             return Err(Error::settings("--threads", "found 0, expected at least 1"));
         }
-        // Everything runs on a thread of the pool: a call from outside would wake it anew for every operation.
+        // Everything runs on a thread of the pool: a call from outside would wake it anew for every
+        // operation.
         let pool = rayon::ThreadPoolBuilder::new().num_threads(self.threads.unwrap_or(0)).build();
         pool.map_err(|error| Error::settings("--threads", error.to_string()))?.install(|| self.run_verb())
     }
@@ -83,7 +85,7 @@ impl Command {
             Verb::Doctor(args) => doctor::run(args, out),
         };
         match done.and_then(|()| out.flush().map_err(|error| cannot_print(error).into())) {
-            // Whoever read our output has seen enough, as `head` does: that is no failure.
+            // The reader of our output closed it, as `head` does: that is no failure.
             Err(Error::Graph(GraphError::Resource { source, .. }))
                 if source.kind() == std::io::ErrorKind::BrokenPipe =>
             {
@@ -91,14 +93,6 @@ impl Command {
             }
             done => done,
         }
-    }
-}
-
-/// 130 after an interruption, as shells expect; 2 for everything the user can mend.
-pub fn exit_code(error: &Error) -> u8 {
-    match error {
-        Error::Stopped(_) | Error::Graph(GraphError::Interrupted) => 130,
-        _ => 2,
     }
 }
 

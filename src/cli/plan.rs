@@ -1,4 +1,4 @@
-//! `kymo plan`: what workers would do, before it is paid for.
+//! `kymo plan`: what an epoch would cost with several workers.
 
 use std::io::Write;
 
@@ -6,28 +6,31 @@ use clap::Args;
 use kymo_graph::Store;
 use kymo_plan::plan::readable;
 use kymo_plan::{Plan as Priced, strategy};
-use kymo_run::parallel::{Sharing, is_possible};
-use kymo_run::shared::Shared;
-use kymo_run::{Error, Result};
+use kymo_run::schedule::{Division, is_possible};
+use kymo_run::{Error, Result, RunContext};
 
 use super::choices::Choices;
 use super::{cannot_print, print_json};
 
-/// Show what workers would do in an epoch, before it is paid for
+/// Show what an epoch would cost with several workers, without training
 ///
-/// Says for every worker how many cells (vertices x steps) and edges it would work on, what it would need and what it would
-/// send. Bytes are exact: the first epoch sends as many. Several strategies, or all of them, are compared in one table; the schedule
-/// of a single one is drawn as a chart.
+/// Says for every worker how many cells (vertices x steps) and edges it would work on, what it would need and
+/// what it would send. Bytes are exact, unless windows are scheduled by measured times: the first epoch sends
+/// as many. Several strategies, or all of them, are compared in one table; the schedule of a single one is
+/// drawn as a chart.
 #[derive(Args, Debug)]
 #[command(after_help = after_help())]
 pub struct Plan {
     #[command(flatten)]
     choices: Choices,
-    /// Share of a snapshot's cost that a window saves where the window before it on the same worker had the snapshot, too: what
-    /// schedulers that know reuse count with
+    /// Share of a snapshot's cost that a window saves where the window before it on the same worker had the
+    /// snapshot, too. Schedulers that know reuse count it; training does not reuse anything yet
     #[arg(long, value_name = "RATIO")]
     reuse: Option<f64>,
-    /// Print JSON
+    /// Print who trains which windows in each iteration of the first epoch, too
+    #[arg(long)]
+    iterations: bool,
+    /// Print JSON, iterations included
     #[arg(long)]
     json: bool,
 }
@@ -35,8 +38,10 @@ pub struct Plan {
 fn after_help() -> String {
     let names: Vec<&str> = strategy::ALL.iter().map(|strategy| strategy.name).collect();
     format!(
-        "Strategies: {}, or all\n\nExamples:\n  kymo plan demo --workers 8 --strategy pts --model t-gcn\n  kymo plan demo \
-         --workers 4 --strategy pss,pts,pss-ts --layers 2 --json",
+        "Strategies: {}, or all\n\n\
+         Examples:\n  \
+         kymo plan demo --workers 8 --strategy pts --model t-gcn\n  \
+         kymo plan demo --workers 4 --strategy pss,pts,pss-ts --layers 2 --json",
         names.join(", ")
     )
 }
@@ -54,17 +59,18 @@ pub fn run(args: &Plan, out: &mut dyn Write) -> Result<()> {
     }
     let store = Store::open(settings.data.store.as_ref())?;
     let workers = settings.parallel.workers;
-    let shared = Shared::open(settings, store.into())?;
+    let context = RunContext::open(settings, store.into())?;
     let names: Vec<&str> = match asked.as_str() {
-        // What cannot be is left out where nobody named it.
+        // What is not possible is left out unless it was named.
         "all" => strategy::ALL
             .iter()
-            .filter(|strategy| is_possible(strategy, &shared.settings, workers))
+            .filter(|strategy| is_possible(strategy, &context.settings, workers))
             .map(|strategy| strategy.name)
             .collect(),
         names => names.split(',').map(str::trim).collect(),
     };
-    let plan = |name: &&str| Sharing::new(&shared, name, workers)?.plan(&shared, name, workers, args.reuse);
+    let plan =
+        |name: &&str| Division::new(&context, name, workers)?.plan(&context, name, workers, args.reuse);
     let plans: Vec<Priced> = names.iter().map(plan).collect::<Result<_>>()?;
     if args.json {
         return Ok(print_json(out, &plans)?);
@@ -73,7 +79,9 @@ pub fn run(args: &Plan, out: &mut dyn Write) -> Result<()> {
         [one] => format!("{one}\n"),
         several => comparison(several),
     };
-    Ok(write!(out, "{text}").map_err(cannot_print)?)
+    let each = |plan: &Priced| format!("\n{}, {}", plan.strategy, plan.epoch);
+    let iterations: String = plans.iter().filter(|_| args.iterations).map(each).collect();
+    Ok(write!(out, "{text}{iterations}").map_err(cannot_print)?)
 }
 
 /// One line for each plan.
@@ -110,7 +118,8 @@ fn comparison(plans: &[Priced]) -> String {
     }
     let workers = plans.first().map_or(0, |plan| plan.workers.len());
     text.push_str(&format!(
-        "{workers} workers; epoch is estimated, bytes are those of the first epoch; memory is the most a worker needs at once\n"
+        "{workers} workers; epoch is estimated, bytes are exact unless windows are scheduled by measurement; \
+         memory is the most a worker needs at once\n"
     ));
     text
 }

@@ -3,13 +3,15 @@
 /// Blocks from low to high.
 const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// One line: the values from their lowest to their highest in `width` characters, then both as `label` writes them.
+/// One line: the values from their lowest to their highest in `width` characters, then both as `label` writes
+/// them.
 ///
-/// Many values are drawn as means of neighbours, few at the right end, so that lines that end with the same step are
-/// aligned. Empty where there is no value.
+/// Many values are drawn as means of neighbours, few at the right end, so that lines that end with the same
+/// step are aligned. Empty where there is no value.
 pub fn sparkline(values: &[f64], width: usize, label: impl Fn(f64) -> String) -> String {
     let Some((low, high)) = range(values) else { return String::new() };
-    // Values that read the same are drawn the same, in the middle: their differences would look larger than they are.
+    // Values that read the same are drawn the same, in the middle: their differences would look larger than
+    // they are.
     let flat = label(low) == label(high);
     let block = |value: f64| {
         let level = if flat { 3.0 } else { (value - low) / (high - low) * 7.0 };
@@ -19,8 +21,9 @@ pub fn sparkline(values: &[f64], width: usize, label: impl Fn(f64) -> String) ->
     format!("{line:>width$}  {} to {}", label(low), label(high))
 }
 
-/// An area of `height` rows, with zero in its range, labels for the top, the middle and the bottom on the left, and the
-/// two `ends` of the values below. Many values are drawn as means of neighbours. Empty where there is no value.
+/// An area of `height` rows, with zero in its range, labels for the top, the middle and the bottom on the
+/// left, and the two `ends` of the values below. Many values are drawn as means of neighbours. Empty where
+/// there is no value.
 pub fn chart(
     values: &[f64],
     [width, height]: [usize; 2],
@@ -112,7 +115,7 @@ mod tests {
     fn a_chart_has_an_area_and_two_axes() {
         let drawn = chart(&[0.0, 25.0, 50.0, 100.0], [40, 4], whole, ["a", "b"]);
         let expected = "\
-100 ┤   █
+                        100 ┤   █
  50 ┤   █
     │  ██
   0 ┤ ███

@@ -5,8 +5,9 @@ use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use kymo_graph::Progress;
-use kymo_run::train::{Line, Watch};
-use kymo_run::{Result, Settings, task, train};
+use kymo_run::RunContext;
+use kymo_run::train::{EpochProgress, Observer};
+use kymo_trace::schema::EpochRecord;
 
 use super::numbers::{bytes, count};
 use super::train::number;
@@ -25,7 +26,7 @@ pub struct Show {
 
 impl Show {
     /// Nothing seen yet; `quiet` says nothing where there is no terminal.
-    pub fn new(progress: &Progress, settings: &Settings, quiet: bool) -> Result<Show> {
+    pub fn new(progress: &Progress, context: &RunContext, quiet: bool) -> Show {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::new(1);
             if let Ok(style) = ProgressStyle::with_template("{prefix} {wide_bar} {msg}") {
@@ -33,12 +34,11 @@ impl Show {
             }
             bar
         });
-        let deciding = task::metrics_of(settings)?[0].name();
-        let (epochs, progress) = (settings.train.epochs, progress.clone());
-        Ok(Show { progress, deciding, epochs, bar, quiet, begun: Instant::now(), seen: 0 })
+        let (deciding, epochs) = (context.deciding().name(), context.settings.train.epochs);
+        Show { progress: progress.clone(), deciding, epochs, bar, quiet, begun: Instant::now(), seen: 0 }
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub fn close(&mut self) {
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
@@ -67,8 +67,8 @@ impl Show {
     }
 }
 
-impl Watch for Show {
-    fn window(&mut self, now: &train::Progress) {
+impl Observer for Show {
+    fn progress(&mut self, now: &EpochProgress) {
         let Some(bar) = &self.bar else { return };
         bar.set_length(now.windows as u64);
         bar.set_position(now.window as u64);
@@ -76,7 +76,7 @@ impl Watch for Show {
         bar.set_message(format!("loss {}  {} edges/s", number(now.loss), count(now.edges_per_second)));
     }
 
-    fn epoch(&mut self, line: &Line) {
+    fn epoch(&mut self, line: &EpochRecord) {
         self.seen += 1;
         if self.quiet && self.bar.is_none() {
             return;
@@ -90,7 +90,7 @@ impl Watch for Show {
             self.deciding,
             if line.best { " *" } else { "  " },
             count(line.edges_per_second),
-            bytes(line.memory as u64),
+            bytes(line.memory),
             self.left(line.epoch),
         );
         self.say(&text);

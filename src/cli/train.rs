@@ -6,13 +6,12 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use kymo_graph::Progress;
 use kymo_model::zoo;
-use kymo_run::device::predicted_bytes;
-use kymo_run::evaluate::Evaluation;
 use kymo_run::session::Session;
-use kymo_run::teamwork::Teamwork;
-use kymo_run::train::{Ending, Summary};
-use kymo_run::{Error, Part, Result, Settings, task};
+use kymo_run::step::estimate::predicted_bytes;
+use kymo_run::train::Ending;
+use kymo_run::{Error, Part, Result, RunContext, task};
 use kymo_tensor::cuda::product_error;
+use kymo_trace::schema::{Evaluation, GroupReport, RunSummary};
 
 use super::beside;
 use super::choices::Choices;
@@ -20,12 +19,14 @@ use super::numbers::{bytes, count, exact, percent, plural};
 use super::show::Show;
 use super::watch::Watch;
 use super::{cannot_print, print_json};
+use crate::facade::Run;
 
 /// Train a model on a store, or on built-in data
 ///
-/// Splits by time (70 % training, 15 % validation, 15 % test), trains until the validation stops getting better, and prints
-/// the test beside baselines that learn nothing. Everything is left in the run's folder: settings, checkpoint, metrics.jsonl,
-/// events for TensorBoard. The same seed gives the same digits on any number of threads.
+/// Splits by time (70 % training, 15 % validation, 15 % test), trains until the validation metric stops
+/// improving, and prints the test beside baselines that learn nothing. Everything is left in the run's
+/// folder: settings, checkpoint, metrics.jsonl, events for TensorBoard. The same seed gives the same bits on
+/// any number of threads.
 #[derive(Args, Debug)]
 #[command(after_help = after_help())]
 pub struct Train {
@@ -34,7 +35,7 @@ pub struct Train {
     /// Where to put the run [default: runs/MODEL-TASK-N]
     #[arg(short, long, value_name = "RUN")]
     output: Option<PathBuf>,
-    /// Go on with the run in RUN, if there is one
+    /// Continue the run in RUN, if there is one
     #[arg(long, requires = "output")]
     resume: bool,
     /// Print the result as JSON
@@ -46,21 +47,20 @@ fn after_help() -> String {
     let tasks: Vec<&str> = task::ALL.iter().map(|task| task.name()).collect();
     let models: Vec<&str> = zoo::ALL.iter().map(|recipe| recipe.name).collect();
     format!(
-        "Tasks: {}\nModels: {}\n\nExamples:\n  kymo train\n  kymo train messages --task link-prediction --model wd-gcn -o \
-         first\n  kymo train -o first --resume --epochs 100\n  kymo train demo --config run.toml --set train.clip=5 -o second\n  \
+        "Tasks: {}\n\
+         Models: {}\n\n\
+         Examples:\n  \
+         kymo train\n  \
+         kymo train messages --task link-prediction --model wd-gcn -o first\n  \
+         kymo train -o first --resume --epochs 100\n  \
+         kymo train demo --config run.toml --set train.clip=5 -o second\n  \
          kymo train demo --workers 4 --strategy pts -o third",
         tasks.join(", "),
         models.join(", ")
     )
 }
 
-/// The first folder of this name that is not there yet.
-fn free_folder(settings: &Settings) -> PathBuf {
-    let name = |number: usize| format!("runs/{}-{}-{number}", settings.model.name, settings.task.name);
-    (1..).map(|number| PathBuf::from(name(number))).find(|path| !path.exists()).unwrap_or_default()
-}
-
-/// Trains, and says how it went.
+/// Trains, and prints the result.
 pub fn run(args: &Train, out: &mut dyn Write) -> Result<()> {
     let typed = args.choices.typed()?;
     let progress = Progress::default();
@@ -71,12 +71,11 @@ pub fn run(args: &Train, out: &mut dyn Write) -> Result<()> {
                 let problem = "a run goes on with the settings it was begun with; leave the file out";
                 return Err(Error::settings("--config", problem));
             }
-            Session::resume(path, &typed, &progress)
+            Run::resume(path).changes(typed).progress(&progress).open()
         }
         output => {
-            let settings = args.choices.settings(&typed)?;
-            let path = output.clone().unwrap_or_else(|| free_folder(&settings));
-            Session::begin(settings, &path, &progress)
+            let run = Run::with_settings(args.choices.settings(&typed)?).progress(&progress);
+            output.iter().fold(run, Run::folder).open()
         }
     };
     drop(watch);
@@ -86,8 +85,8 @@ pub fn run(args: &Train, out: &mut dyn Write) -> Result<()> {
         write!(out, "{}", opening(&mut session)?).map_err(cannot_print)?;
         out.flush().map_err(cannot_print)?;
     }
-    let settings = session.learner.settings().clone();
-    let mut show = Show::new(&progress, &settings, args.json)?;
+    let context = session.worker()?.context.clone();
+    let mut show = Show::new(&progress, &context, args.json);
     let ending = session.train(&mut show);
     show.close();
     let ending = ending?;
@@ -95,7 +94,7 @@ pub fn run(args: &Train, out: &mut dyn Write) -> Result<()> {
     match ending {
         Ending::Finished(summary) if args.json => print_json(out, &*summary).map_err(Error::from),
         Ending::Finished(summary) => {
-            write!(out, "{}", closing(&summary, &settings, &path)?).map_err(|e| cannot_print(e).into())
+            write!(out, "{}", closing(&summary, &context, &path)).map_err(|e| cannot_print(e).into())
         }
         Ending::Stopped => Err(Error::Stopped(path)),
     }
@@ -105,39 +104,41 @@ pub fn run(args: &Train, out: &mut dyn Write) -> Result<()> {
 fn opening(session: &mut Session) -> Result<String> {
     let position = session.position().clone();
     let path = session.path().display().to_string();
-    let learner = &mut session.learner;
-    let manifest = learner.frames().store().manifest().clone();
-    let [train, validation, test] = Part::ALL.map(|part| learner.split().samples(part).len());
-    let settings = learner.settings();
+    let plan = session.plan().map(|plan| format!("{plan}\n"));
+    let worker = session.worker()?;
+    let manifest = worker.snapshots().store().manifest().clone();
+    let [train, validation, test] = Part::ALL.map(|part| worker.split().samples(part).len());
+    let settings = worker.settings();
     let data = match settings.data.store.as_str() {
         "" => "built-in data",
         store => Path::new(store).file_name().and_then(|name| name.to_str()).unwrap_or(store),
     };
     let mut text = format!(
-        "{} of {data}: {}, {}, {} edges a step\n{} with {} parameters; {train} steps for training, {validation} for \
-         validation, {test} for the test\n{} {path}\n",
+        "{} of {data}: {}, {}, {} edges a step\n\
+         {} with {} parameters; {train} steps for training, {validation} for validation, {test} for the \
+         test\n\
+         {} {path}\n",
         settings.task.name,
         plural(manifest.vertices, ["vertex", "vertices"]),
         plural(manifest.steps, ["step", "steps"]),
         count(manifest.edges as f64 / manifest.steps.max(1) as f64),
         settings.model.name,
-        exact(learner.parameters() as u64),
+        exact(worker.parameters() as u64),
         if position.epoch + position.window > 0 { "going on in" } else { "everything goes to" },
     );
-    if let Some(device) = learner.device().cloned() {
-        let predicted = predicted_bytes(&learner.shared, device.budget())?;
+    if let Some(device) = worker.device().cloned() {
+        let predicted = predicted_bytes(&worker.context, device.budget())?;
         text.push_str(&format!(
-            "on {} in {}: products are off by {:.0e} of their norm; about {} of its memory will be needed, {} are free\n",
+            "on {} in {}: products are off by {:.0e} of their norm; about {} of its memory will be needed, \
+             {} are free\n",
             device.facts().name,
-            learner.settings().run.precision,
+            worker.settings().run.precision,
             product_error(&device).map_err(Error::from)?,
             bytes(predicted as u64),
             bytes(device.budget() as u64)
         ));
     }
-    if let Some(plan) = &session.plan {
-        text.push_str(&format!("{plan}\n"));
-    }
+    text.push_str(&plan.unwrap_or_default());
     if position.epoch + position.window > 0 {
         text.push_str(&format!("{} done\n", plural(position.epoch as u64, ["epoch", "epochs"])));
     }
@@ -145,13 +146,13 @@ fn opening(session: &mut Session) -> Result<String> {
 }
 
 /// What came of it.
-fn closing(summary: &Summary, settings: &Settings, path: &Path) -> Result<String> {
+fn closing(summary: &RunSummary, context: &RunContext, path: &Path) -> String {
     let mut text = format!(
         "\nbest of {}: epoch {}\n",
         plural(summary.epochs as u64, ["epoch", "epochs"]),
         summary.best_epoch
     );
-    text.push_str(&table(settings, &summary.test)?);
+    text.push_str(&table(context, &summary.test));
     let total: f64 = summary.seconds.iter().map(|(_, seconds)| seconds).sum();
     let parts: Vec<String> = (summary.seconds.iter())
         .map(|(work, seconds)| format!("{work} {}", percent(seconds / total.max(1e-9))))
@@ -160,20 +161,20 @@ fn closing(summary: &Summary, settings: &Settings, path: &Path) -> Result<String
         "\n{total:.1} s: {}\naround the kernels: {}; most memory {}{}\n",
         parts.join(", "),
         percent(summary.overhead),
-        bytes(summary.memory as u64),
-        summary.device_memory.map_or(String::new(), |most| format!(", of the GPU {}", bytes(most as u64)))
+        bytes(summary.memory),
+        summary.device_memory.map_or(String::new(), |most| format!(", of the GPU {}", bytes(most)))
     ));
     if let Some(workers) = &summary.workers {
         text.push_str(&format!("\n{}\n{workers}\n", sharing(workers)));
     }
     let path = path.display();
     text.push_str(&format!("\nkymo evaluate {path}    kymo predict {path} -o predictions.csv\n"));
-    Ok(text)
+    text
 }
 
 /// Who shared the work, and what went between them.
-fn sharing(workers: &Teamwork) -> String {
-    let sent: u64 = workers.workers.iter().flat_map(|deeds| deeds.sent).sum();
+fn sharing(workers: &GroupReport) -> String {
+    let sent: u64 = workers.workers.iter().flat_map(|report| report.sent).sum();
     format!(
         "{} over {} workers; training sent {}, {} an epoch were planned; trace.json shows it in Perfetto",
         workers.strategy,
@@ -184,15 +185,13 @@ fn sharing(workers: &Teamwork) -> String {
 }
 
 /// The metrics of a model above those of the baselines, the deciding one first.
-pub fn table(settings: &Settings, evaluation: &Evaluation) -> Result<String> {
-    let model = settings.model.name.as_str();
-    let asked = task::metrics_of(settings)?;
-    let metrics: Vec<&str> = asked
-        .iter()
+pub fn table(context: &RunContext, evaluation: &Evaluation) -> String {
+    let model = context.settings.model.name.as_str();
+    let metrics: Vec<&str> = (context.metrics.iter())
         .map(|metric| metric.name())
         .filter(|name| evaluation.metrics.contains_key(*name))
         .collect();
-    let name = std::iter::once(model).chain(evaluation.baselines.keys().copied());
+    let name = std::iter::once(model).chain(evaluation.baselines.keys().map(String::as_str));
     let width = name.map(str::len).max().unwrap_or(0).max(evaluation.split.len()) + 2;
     let columns: Vec<usize> = metrics.iter().map(|metric| metric.len().max(8) + 2).collect();
     let mut text = format!("{:width$}", evaluation.split);
@@ -201,7 +200,9 @@ pub fn table(settings: &Settings, evaluation: &Evaluation) -> Result<String> {
     }
     text.push('\n');
     let rows = std::iter::once((model, &evaluation.metrics));
-    for (name, values) in rows.chain(evaluation.baselines.iter().map(|(name, values)| (*name, values))) {
+    for (name, values) in
+        rows.chain(evaluation.baselines.iter().map(|(name, values)| (name.as_str(), values)))
+    {
         text.push_str(&format!("{name:width$}"));
         for (metric, column) in metrics.iter().zip(&columns) {
             match values.get(*metric) {
@@ -211,10 +212,10 @@ pub fn table(settings: &Settings, evaluation: &Evaluation) -> Result<String> {
         }
         text.push('\n');
     }
-    Ok(text)
+    text
 }
 
-/// Four digits that count.
+/// Four significant digits.
 pub fn number(value: f64) -> String {
     if value == 0.0 || (1e-3..1e6).contains(&value.abs()) {
         format!("{value:.4}")

@@ -1,4 +1,5 @@
-//! Watching long work: a progress bar on a terminal, nothing elsewhere, and Ctrl-C that ends the work cleanly.
+//! Watching long work: a progress bar on a terminal, nothing elsewhere, and Ctrl-C that ends the work
+//! cleanly.
 
 use std::io::IsTerminal;
 use std::sync::Arc;

@@ -127,7 +127,7 @@ fn a_full_disk_is_reported_and_leaves_nothing_behind() {
     let script =
         format!("trap '' XFSZ; ulimit -f 64; exec {} ingest events.txt -o store", env!("CARGO_BIN_EXE_kymo"));
     let answer = bench.command(Command::new("bash").args(["-c", &script]));
-    assert_eq!(answer.code, 2, "{}", answer.err);
+    assert_eq!(answer.code, 4, "{}", answer.err);
     assert!(answer.err.starts_with("error: cannot write"), "{}", answer.err);
     assert_eq!(bench.names(), ["events.txt"]);
 }
@@ -152,4 +152,25 @@ fn missing_permissions_are_reported() {
     assert!(
         bench.refused("ingest events.txt -o closed/new").starts_with("cannot create closed/.new.partial")
     );
+}
+
+/// Scripts tell by the exit code who must act.
+#[test]
+fn errors_exit_with_the_code_of_their_class() {
+    use kymo::run::Class;
+
+    let bench = Bench::new();
+    bench.make_small();
+    bench.file("letters", "1 2 3\n1 x 3\n");
+    for (args, class) in [
+        ("train small --window 0 -o run", Class::Settings),
+        ("train small --model nonsense -o run", Class::Settings),
+        ("ingest letters --format snap -o store", Class::Input),
+        ("train small --config none.toml -o run", Class::Resource),
+    ] {
+        let (found, error) = bench.failed(args);
+        assert_eq!(found, class, "kymo {args}: {error}");
+    }
+    // Options that cannot be read are settings, too.
+    assert_eq!(bench.kymo("train --frob").code, 2);
 }

@@ -264,7 +264,10 @@ fn from_static_keeps_what_belongs_to_vertices() {
     bench.file("edges.tsv", edges);
     bench.file("nodes.tsv", (0..40).map(|v| format!("{v}\t{}\ttrain\n", v % 3)).collect::<String>());
     bench.file("features.txt", (0..40).map(|v| format!("{} {}\n", v % 5, 7 + v % 2)).collect::<String>());
-    bench.json("ingest edges.tsv --undirected --labels nodes.tsv --features features.txt --feature-layout sparse -o static");
+    bench.json(
+        "ingest edges.tsv --undirected --labels nodes.tsv --features features.txt --feature-layout \
+         sparse -o static",
+    );
     bench.json("generate from-static static --steps 8 --trend linear -o moving");
     let (before, after) =
         (Store::open(&bench.path("static")).unwrap(), Store::open(&bench.path("moving")).unwrap());
@@ -301,7 +304,7 @@ fn an_interruption_leaves_nothing_behind() {
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
-    // The reader looks up from its work every so many rows: it needs some to go on with.
+    // The reader checks for interruption every 65,536 rows: it needs some to go on with.
     while child.try_wait().unwrap().is_none() {
         let _ = input.write_all(rows(20_000).concat().as_bytes());
     }

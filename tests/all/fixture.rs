@@ -1,5 +1,6 @@
 //! Running the command and making small inputs.
 
+use kymo::run::Class;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -75,16 +76,27 @@ impl Bench {
         answer
     }
 
-    /// Runs a `kymo` that must fail and leave nothing behind, and gives back the one line it said.
+    /// Runs a `kymo` that must fail through what it was given, and leave nothing behind; the one line it
+    /// said.
     pub fn refused(&self, args: &str) -> String {
+        let (class, error) = self.failed(args);
+        let by_the_user = [Class::Settings, Class::Input, Class::Resource];
+        assert!(by_the_user.contains(&class), "kymo {args}: {} {error}", class.name());
+        error
+    }
+
+    /// Runs a `kymo` that must fail and leave nothing behind; who must act, and the one line it said.
+    pub fn failed(&self, args: &str) -> (Class, String) {
         let before = self.names();
         let answer = self.kymo(args);
-        assert_eq!((answer.code, answer.out.as_str()), (2, ""), "kymo {args}: {}", answer.err);
+        let class = Class::ALL.into_iter().find(|class| i32::from(class.exit_code()) == answer.code);
+        let class = class.unwrap_or_else(|| panic!("kymo {args}: exit {}: {}", answer.code, answer.err));
+        assert_eq!(answer.out, "", "kymo {args}: {}", answer.err);
         let lines: Vec<&str> = answer.err.lines().collect();
         assert_eq!(lines.len(), 1, "kymo {args}: {}", answer.err);
         assert!(lines[0].starts_with("error: "), "{}", answer.err);
         assert_eq!(self.names(), before, "kymo {args} left something behind");
-        lines[0].trim_start_matches("error: ").to_owned()
+        (class, lines[0].trim_start_matches("error: ").to_owned())
     }
 
     /// Makes a store called `small`, with features, values and classes, that an epoch takes milliseconds on.

@@ -4,10 +4,13 @@
 
 mod bad_input;
 mod cli;
+mod examples;
+mod facade;
 mod fixture;
 mod predict;
 mod python;
 mod real_data;
+mod rooms;
 mod simulate;
 mod tidy;
 mod train;

@@ -98,7 +98,7 @@ fn links_are_ranked_for_every_source() {
     let bench = Bench::new();
     make_named(&bench);
     bench.done("train named --task link-prediction --epochs 2 -o run");
-    // Nobody is linked to itself in this data, so nobody is a target of its own.
+    // No vertex is linked to itself in this data, so none is a target of its own.
     for (options, each) in [("--top 2", 2), ("", NAMES.len() - 1)] {
         bench.done(&format!("predict run {options} -o out.csv --overwrite"));
         let rows = rows(&bench, "out.csv", "source,target,score");

@@ -28,7 +28,10 @@ fn python_reads_the_same_steps() {
     let bench = Bench::new();
     let script = bench.file("read_store.py", program);
     bench.json("generate hot --vertices 300 --edges 900 --steps 12 --features 7 --segments 3 -o dense");
-    bench.json("generate uniform --vertices 50 --edges 90 --steps 9 --features 0 --undirected --edge-change 0.1 -o plain");
+    bench.json(
+        "generate uniform --vertices 50 --edges 90 --steps 9 --features 0 --undirected --edge-change \
+         0.1 -o plain",
+    );
     let rows: String =
         (0..4000).map(|i| format!("{},{},{},{}\n", i % 37, i * i % 41, i % 7, 1000 + i)).collect();
     bench.file("rated.csv", rows);

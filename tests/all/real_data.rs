@@ -1,5 +1,5 @@
-//! Every real data set, read by the command and counted in the store: vertices, rows, self-loops, steps and more, as
-//! their publishers state them.
+//! Every real data set, read by the command and counted in the store: vertices, rows, self-loops, steps and
+//! more, as their publishers state them.
 
 use crate::fixture::{Bench, data};
 use kymo::graph::Store;
@@ -125,7 +125,8 @@ fn no_window_of_the_published_sizes_is_empty() {
     }
 }
 
-/// The data set comes with a table of its 733 snapshots: vertices, edges, self-loops, edges added and removed.
+/// The data set comes with a table of its 733 snapshots: vertices, edges, self-loops, edges added and
+/// removed.
 #[test]
 fn all_733_snapshots_of_the_autonomous_systems_are_as_their_table_says() {
     let (Some(deltas), Some(table)) = (data("as-733/deltas.tsv.gz"), data("as-733/snapshots.tsv")) else {

@@ -47,7 +47,8 @@ fn sizes_and_schedulers_are_compared_in_a_table() {
 #[test]
 fn the_numbers_fit_together_and_come_again() {
     let bench = Bench::new();
-    let ask = "simulate --groups 300 --workers 1,8 --strategy psg,blad,fold,match --reuse 0.2 --noise 0.1 --stragglers 0.25:2";
+    let ask = "simulate --groups 300 --workers 1,8 --strategy psg,blad,fold,match --reuse 0.2 --noise 0.1 \
+               --stragglers 0.25:2";
     let json = bench.json(ask);
     assert_eq!(json["groups"], 300);
     for line in json["simulations"].as_array().unwrap() {
@@ -63,7 +64,7 @@ fn the_numbers_fit_together_and_come_again() {
     };
     assert_eq!(epochs(&bench.json(&format!("{ask} --threads 1"))), epochs(&json));
     assert_ne!(epochs(&bench.json(&format!("{ask} --seed 2"))), epochs(&json));
-    // A pipeline makes BLAD faster, and nobody else.
+    // A pipeline makes BLAD faster, and no other scheduler.
     let (plain, overlapped) = (
         bench.json("simulate --groups 100 --workers 4 --strategy psg,blad"),
         bench.json("simulate --groups 100 --workers 4 --strategy psg,blad --pipeline 0.5"),

@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-fn root() -> &'static Path {
+pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-fn read(path: &Path) -> String {
+pub fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 /// Every file of the project with one of these endings, wherever it is.
-fn files(endings: &[&str]) -> Vec<PathBuf> {
+pub fn files(endings: &[&str]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![root().to_path_buf()];
     while let Some(folder) = folders.pop() {
@@ -35,19 +35,128 @@ fn files(endings: &[&str]) -> Vec<PathBuf> {
     found
 }
 
-fn name(path: &Path) -> String {
+pub fn name(path: &Path) -> String {
     path.strip_prefix(root()).unwrap().display().to_string()
 }
 
-/// The part of a source file that is not its tests.
-fn product(text: &str) -> &str {
-    text.split("#[cfg(test)]").next().unwrap_or(text)
+/// The characters of a source file with comments, strings and character literals blanked; lines stay where
+/// they are.
+fn code(text: &str) -> Vec<char> {
+    let text: Vec<char> = text.chars().collect();
+    let starts = |at: usize, what: &str| what.chars().enumerate().all(|(i, c)| text.get(at + i) == Some(&c));
+    let (mut code, mut at) = (text.clone(), 0);
+    while at < text.len() {
+        let begin = at;
+        let in_word = |at: usize| at > 0 && (text[at - 1].is_alphanumeric() || text[at - 1] == '_');
+        let bytes = in_word(at) && matches!(text[at - 1], 'b' | 'c') && !in_word(at - 1);
+        let hashes = text[at + 1..].iter().take_while(|&&c| c == '#').count();
+        if starts(at, "//") {
+            at += text[at..].iter().take_while(|&&c| c != '\n').count();
+        } else if starts(at, "/*") {
+            let mut depth = 0;
+            loop {
+                depth += i32::from(starts(at, "/*")) - i32::from(starts(at, "*/"));
+                at += if starts(at, "/*") || starts(at, "*/") { 2 } else { 1 };
+                if depth == 0 || at >= text.len() {
+                    break;
+                }
+            }
+        } else if text[at] == 'r' && (bytes || !in_word(at)) && text.get(at + 1 + hashes) == Some(&'"') {
+            let end = format!("\"{}", "#".repeat(hashes));
+            at += hashes + 2;
+            while at < text.len() && !starts(at, &end) {
+                at += 1;
+            }
+            at += end.len();
+        } else if text[at] == '"' {
+            at += 1;
+            while at < text.len() && text[at] != '"' {
+                at += if text[at] == '\\' { 2 } else { 1 };
+            }
+            at += 1;
+        } else if text[at] == '\'' && (starts(at + 1, "\\") || text.get(at + 2) == Some(&'\'')) {
+            at += if starts(at + 1, "\\") { 3 } else { 2 };
+            while at < text.len() && text[at] != '\'' {
+                at += 1;
+            }
+            at += 1;
+        } else {
+            at += 1;
+            continue;
+        }
+        at = at.min(text.len());
+        code[begin..at].iter_mut().filter(|c| **c != '\n').for_each(|c| *c = ' ');
+    }
+    code
+}
+
+/// A source file without the items that are compiled for tests alone; lines stay where they are.
+pub fn product(text: &str) -> String {
+    let (code, attribute) = (code(text), "#[cfg(test)]".chars().collect::<Vec<_>>());
+    let (mut kept, mut at): (Vec<char>, _) = (text.chars().collect(), 0);
+    while at < code.len() {
+        if !code[at..].starts_with(&attribute) {
+            at += 1;
+            continue;
+        }
+        let begin = at;
+        at += attribute.len();
+        // It ends with a semicolon, with the brace that closes its first block or, if it is a field, with a
+        // comma.
+        let (mut depth, mut angles) = (0, 0);
+        while at < code.len() {
+            match code[at] {
+                '(' | '[' | '{' => depth += 1,
+                ')' | ']' | '}' => depth -= 1,
+                '<' if depth == 0 => angles += 1,
+                '>' if depth == 0 && !matches!(code[at - 1], '-' | '=') => angles -= 1,
+                _ => {}
+            }
+            // The brace of what the item is in: the last field needs no comma.
+            if depth < 0 {
+                break;
+            }
+            at += 1;
+            if depth == 0 && (matches!(code[at - 1], ';' | '}') || angles == 0 && code[at - 1] == ',') {
+                break;
+            }
+        }
+        kept[begin..at].iter_mut().filter(|c| **c != '\n').for_each(|c| *c = ' ');
+    }
+    kept.into_iter().collect()
+}
+
+#[test]
+fn only_items_for_tests_are_left_out_of_the_product() {
+    let text = r##"
+        mod a; // "not closed
+        #[cfg(test)]
+        #[path = "x;y}.rs"]
+        mod fixture;
+        fn b<'a>(c: &'a str) -> char { '{' }
+        #[cfg(test)]
+        mod tests { fn d() { "}".len(); '}'; r#"}"#; br#"}""#; b"}\""; '\''; } /* } /* */ } */ }
+        struct E { #[cfg(test)] f: [u8; 3], g: u8, #[cfg(test)] n: u8 }
+        const H: &str = "#[cfg(test)]";
+        #[cfg(test)]
+        pub(super) fn i<A, B>(j: [u8; 2]) -> Result<A, B> { k(|l| { l }) }
+        fn m() {}
+    "##;
+    let found = product(text);
+    assert_eq!(found.lines().count(), text.lines().count());
+    for name in ["mod a", "fn b", "'{'", "struct E", "g: u8", "const H", "\"#[cfg(test)]\"", "fn m"] {
+        assert!(found.contains(name), "{name} is missing in {found}");
+    }
+    for name in ["fixture", "x;y", "tests", "fn d", "f: [", "n: u8", "fn i", "k("] {
+        assert!(!found.contains(name), "{name} is in {found}");
+    }
 }
 
 fn is_product(path: &Path) -> bool {
     let name = name(path);
-    !["tests/", "benches/", "fuzz/", "examples/"].iter().any(|folder| name.contains(folder))
+    !["tests/", "benches/", "bench/", "fuzz/", "examples/"].iter().any(|folder| name.contains(folder))
         && !name.ends_with("tests.rs")
+        && !name.ends_with("fixture.rs")
 }
 
 #[test]
@@ -124,7 +233,8 @@ fn there_is_no_global_state() {
         for (number, line) in product(&read(path)).lines().enumerate() {
             let code = line.trim_start();
             let refused = ["static mut ", "thread_local!", "lazy_static!", "LazyLock", "std::env::set_var"];
-            // METIS draws from the random numbers of the C library: its state is that of the process, whatever we do.
+            // METIS draws from the random numbers of the C library: its state is that of the process,
+            // whatever we do.
             let lock =
                 name(path) == "crates/plan/src/partition/multilevel.rs" && code.contains("ALONE: Mutex<()>");
             let state = !lock && (code.starts_with("static ") || code.starts_with("pub static "));
@@ -148,7 +258,9 @@ fn unsafe_code_is_behind_one_door() {
         "crates/tensor/src/simd.rs",
     ];
     for path in files(&[".rs"]).iter().filter(|path| is_product(path)) {
-        if read(path).lines().any(|line| line.contains("unsafe {")) {
+        let code: String = code(&read(path)).into_iter().collect();
+        let mut words = code.split(|c: char| !c.is_alphanumeric() && c != '_');
+        if words.any(|word| word == "unsafe") {
             assert!(doors.contains(&name(path).as_str()), "{} has unsafe code", name(path));
         }
     }
@@ -156,7 +268,9 @@ fn unsafe_code_is_behind_one_door() {
 
 #[test]
 fn features_name_things_to_install() {
-    let allowed = ["mpi", "cuda", "nccl", "ilp", "default"];
+    // The command is no thing to install, but its three crates are: a program that uses the library alone
+    // builds none of them.
+    let allowed = ["mpi", "cuda", "nccl", "ilp", "cli", "default"];
     for path in files(&["Cargo.toml"]) {
         let text = read(&path);
         let Some(section) = text.split("\n[features]\n").nth(1) else { continue };
@@ -211,10 +325,40 @@ fn the_documents_are_there_and_their_links_lead_somewhere() {
     }
 }
 
+/// Lines fit into a window beside another, except where they cannot be broken.
+#[test]
+fn lines_are_no_wider_than_110_columns() {
+    let mut wide = Vec::new();
+    let endings = [".rs", ".md", ".py", ".toml", ".sh", ".cu"];
+    for path in files(&[""]) {
+        let name = name(&path);
+        if !name.starts_with("ci/") && !endings.iter().any(|ending| name.ends_with(ending)) {
+            continue;
+        }
+        let (document, result) = (name.ends_with(".md"), name.starts_with("bench/results/"));
+        let mut printed = false;
+        for (number, line) in read(&path).lines().enumerate() {
+            printed ^= document && line.starts_with("```");
+            // Rows of tables, what programs printed, and addresses.
+            let whole = document && line.trim_start().starts_with('|') || result && printed;
+            let allowed = whole || line.contains("://") || line.starts_with("#!");
+            if line.chars().count() > 110 && !allowed {
+                wide.push(format!("{name}:{}", number + 1));
+            }
+        }
+    }
+    assert!(wide.is_empty(), "{} lines are too wide:\n{}", wide.len(), wide.join("\n"));
+}
+
 /// What the registries hold is what the documents list.
 #[test]
 fn the_documents_know_every_registry_entry() {
-    let text = read(&root().join("README.md"));
+    let documents = files(&[".md"]);
+    let documents = documents.iter().filter(|path| {
+        let name = name(path);
+        name == "README.md" || name.starts_with("docs/")
+    });
+    let text: String = documents.map(|path| read(path)).collect();
     let formats = kymo::graph::load::ALL.iter().map(|format| format.name());
     let kinds = kymo::graph::generate::ALL.iter().map(|kind| kind.name());
     let models = kymo::model::zoo::ALL.iter().map(|recipe| recipe.name);
@@ -222,9 +366,10 @@ fn the_documents_know_every_registry_entry() {
     let metrics = kymo::model::metric::ALL.iter().map(|metric| metric.name());
     let strategies = kymo::plan::strategy::ALL.iter().map(|strategy| strategy.name);
     let partitioners = kymo::plan::partition::ALL.iter().map(|partitioner| partitioner.name());
-    let shared = strategies.chain(partitioners);
+    let schedulers = kymo::plan::schedule::ALL.iter().map(|scheduler| scheduler.name());
+    let shared = strategies.chain(partitioners).chain(schedulers);
     for entry in formats.chain(kinds).chain(models).chain(tasks).chain(metrics).chain(shared) {
-        assert!(text.contains(&format!("`{entry}`")), "README.md does not name {entry}");
+        assert!(text.contains(&format!("`{entry}`")), "neither README.md nor docs/ names {entry}");
     }
 }
 
@@ -234,5 +379,36 @@ fn every_format_has_a_fuzz_target() {
     let manifest = read(&root().join("fuzz/Cargo.toml"));
     for format in kymo::graph::load::ALL {
         assert!(manifest.contains(&format!("name = \"{}\"", format.name())), "{}", format.name());
+    }
+}
+
+/// Words that stop a native reader; the usual ones say more.
+#[test]
+fn the_words_are_those_of_the_field() {
+    let instead = [
+        ("so ma", "ny ", "name the number"),
+        ("who", "ever", "name who it is"),
+        ("forth and ", "back", "forward and backward"),
+        ("cluster of ", "paper", "a simulated cluster"),
+        ("dealt ", "out", "assigned"),
+        ("deals ", "out", "assigns"),
+        ("went ", "astray", "diverged"),
+    ];
+    for path in files(&[".rs", ".md", ".py", ".toml", ".cu"]) {
+        let text = read(&path).to_lowercase();
+        for (word, rest, usual) in instead {
+            let word = [word, rest].concat();
+            assert!(!text.contains(&word), "{} says '{word}': {usual}", name(&path));
+        }
+    }
+}
+
+/// Exit codes are those of the document.
+#[test]
+fn every_class_of_errors_is_documented_with_its_code() {
+    let text = read(&root().join("docs/errors.md"));
+    for class in kymo::run::Class::ALL {
+        let row = format!("| {} | `{}` |", class.exit_code(), class.name());
+        assert!(text.contains(&row), "docs/errors.md has no row {row}");
     }
 }

@@ -1,4 +1,5 @@
-//! `kymo train` and `kymo evaluate` as a user meets them: what is learnt, what is left behind, and the same digits again.
+//! `kymo train` and `kymo evaluate` as a user meets them: what is learnt, what is left behind, and the same
+//! digits again.
 
 use crate::fixture::Bench;
 use kymo::model::metric;

@@ -1,7 +1,7 @@
 //! A run that is killed, interrupted or ended computes the bits of one that was left alone.
 //!
-//! The runs are asked for more epochs than anyone waits for, so that every kill lands inside; how far they came decides how
-//! long the run is that they are compared with.
+//! The runs are asked for more epochs than anyone waits for, so that every kill lands inside; how far they
+//! came decides how long the run is that they are compared with.
 
 use crate::fixture::Bench;
 use std::io::Read;
@@ -45,7 +45,8 @@ fn lines(bench: &Bench, run: &str) -> usize {
     text.iter().filter(|&&byte| byte == b'\n').count()
 }
 
-/// Lets a run that was ended often finish the epoch after the last one logged, and compares it with one that was left alone.
+/// Lets a run that was ended often finish the epoch after the last one logged, and compares it with one that
+/// was left alone.
 fn equals_the_uninterrupted(bench: &Bench, task: &str, go_on: &str) {
     let epochs = lines(bench, "run") + 1;
     bench.done(&format!("{go_on} --epochs {epochs}"));

@@ -1,11 +1,13 @@
-//! The settings of `kymo train`: where they come from, which of them win, and what is said about those that are wrong.
+//! The settings of `kymo train`: where they come from, which of them win, and what is said about those that
+//! are wrong.
 
 use crate::fixture::Bench;
-use kymo::run::{Settings, layers};
+use kymo::run::Settings;
+use kymo::run::config::overlay;
 
 /// The settings that a run was begun with.
 fn settings(bench: &Bench, run: &str) -> Settings {
-    layers::resolve(Some(&bench.path(run).join("settings.toml")), &[]).unwrap()
+    overlay::resolve(Some(&bench.path(run).join("settings.toml")), &[]).unwrap()
 }
 
 #[test]
@@ -27,7 +29,7 @@ fn options_win_over_the_file_and_the_file_over_the_defaults() {
     // The file that a run leaves begins the same run again.
     bench.done("train --config run/settings.toml -o again");
     assert!(bench.checkpoint("run") == bench.checkpoint("again"));
-    // Whoever asks for metrics says which one decides.
+    // The first metric that is asked for decides.
     bench.done("train small --epochs 1 --metrics rmse,mse -o metrics");
     assert_eq!(settings(&bench, "metrics").task.metrics, ["rmse", "mse"]);
 }
@@ -39,7 +41,8 @@ fn wrong_settings_are_named_with_what_was_meant() {
     for (file, expected) in [
         (
             "[train]\nepochs = 2\nlearning_rat = 1\n",
-            "run.toml, line 3: train.learning_rat: there is no such setting; did you mean train.learning_rate?",
+            "run.toml, line 3: train.learning_rat: there is no such setting; did you mean \
+             train.learning_rate?",
         ),
         (
             "[modell]\nhidden = 2\n",
@@ -133,7 +136,7 @@ fn the_list_of_settings_is_a_file_of_settings() {
     bench.make_small();
     let text = bench.done("list settings").out;
     let path = bench.file("all.toml", &text);
-    assert_eq!(layers::resolve::<Settings>(Some(&path), &[]).unwrap(), Settings::default());
+    assert_eq!(overlay::resolve::<Settings>(Some(&path), &[]).unwrap(), Settings::default());
     assert_eq!(bench.json("list settings"), serde_json::to_value(Settings::default()).unwrap());
     let all = bench.json("list settings");
     assert_eq!(all.as_object().unwrap().len(), Settings::SECTIONS.len());

@@ -1,17 +1,18 @@
-//! Several workers as a user meets them: `kymo train --workers`, `kymo plan`, what is refused, and runs that are ended.
+//! Several workers as a user meets them: `kymo train --workers`, `kymo plan`, what is refused, and runs that
+//! are ended.
 
 use crate::fixture::Bench;
 use crate::train_killed::survives_kills;
 use kymo_plan::schedule::{self, Scheduler};
-use kymo_plan::{Parallel, Strategy, partition, strategy};
+use kymo_plan::{Scheme, Strategy, partition, strategy};
 use std::process::Command;
 
 use serde_json::Value;
 
 /// The scheduler of a strategy that has one.
 fn scheduler(strategy: &Strategy) -> Option<&'static dyn Scheduler> {
-    match strategy.parallel {
-        Parallel::Scheduled(name) => schedule::find(name).ok(),
+    match strategy.scheme {
+        Scheme::Scheduled(name) => schedule::find(name).ok(),
         _ => None,
     }
 }
@@ -36,28 +37,44 @@ fn every_strategy_trains_a_store_as_one_worker_does() {
     bench.done(&format!("train small {how} -o alone"));
     let alone = bench.log("alone");
     for name in names() {
-        let printed = bench.json(&format!("train small {how} --workers 2 --strategy {name} -o {name}"));
+        // The first epoch of a scheduled strategy is measured, the second goes by the schedule.
+        let is_scheduled = scheduler(strategy::find(name).unwrap()).is_some();
+        let measured = if is_scheduled { "--set parallel.profile_epochs=1" } else { "" };
+        let printed =
+            bench.json(&format!("train small {how} {measured} --workers 2 --strategy {name} -o {name}"));
         let log = bench.log(name);
         assert_eq!(log.len(), alone.len(), "{name}");
-        for (found, expected) in log.iter().zip(&alone) {
+        let same = if is_scheduled { 1 } else { alone.len() };
+        for (found, expected) in log.iter().zip(&alone[..same]) {
             close(&found["loss"], &expected["loss"], name);
             close(&found["validation"]["mse"], &expected["validation"]["mse"], name);
         }
         let workers = &printed["workers"];
         assert_eq!(workers["strategy"], name);
-        let sent =
-            workers["workers"].as_array().unwrap().iter().flat_map(|deeds| deeds["sent"].as_array().unwrap());
+        let sent = workers["workers"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .flat_map(|report| report["sent"].as_array().unwrap());
         let sent: u64 = sent.map(|bytes| bytes.as_u64().unwrap()).sum();
-        // Whoever schedules begins in turns, and the plan is that of the schedule.
-        if scheduler(strategy::find(name).unwrap()).is_none() {
-            assert_eq!(sent, 2 * workers["planned"].as_u64().unwrap(), "{name}");
-        }
         let files = bench.files(name);
+        let planned = workers["planned"].as_u64().unwrap();
+        let read = |file: &str| -> Value { serde_json::from_slice(&files[file]).unwrap() };
+        match is_scheduled {
+            false => assert_eq!(sent, 2 * planned, "{name}"),
+            true => {
+                let by_schedule = read("schedule.json")["iterations"].as_array().unwrap().len() as u64;
+                let plan = read("plan.json");
+                let windows = plan["windows"].as_u64().unwrap();
+                let iterations = windows.div_ceil(2) + by_schedule;
+                assert_eq!(sent * plan["iterations"].as_u64().unwrap(), planned * iterations, "{name}");
+            }
+        }
         for file in ["trace/worker-0.jsonl", "trace/worker-1.jsonl", "trace.json"] {
             assert!(files.contains_key(file), "{name}: no {file}");
         }
         let _: Value = serde_json::from_slice(&files["trace.json"]).unwrap();
-        // Whoever looks on needs no company, and sees what the run came to.
+        // Evaluation uses one worker, and gives the test metrics of the run.
         let seen = bench.json(&format!("evaluate {name}"));
         close(&seen["metrics"]["mse"], &printed["test"]["metrics"]["mse"], name);
     }
@@ -156,11 +173,11 @@ fn what_cannot_be_shared_is_refused() {
         ("plan small --workers 2 --strategy pts,", "there is no strategy ''"),
         (
             "train small --workers 2 --mode truncated --model t-gcn -o run",
-            "parallel.strategy: psg deals out windows",
+            "parallel.strategy: psg gives windows to different workers",
         ),
         (
             "plan small --workers 2 --mode truncated --model t-gcn --strategy psg",
-            "parallel.strategy: psg deals out",
+            "parallel.strategy: psg gives windows",
         ),
         ("plan --workers 2", "STORE: none was given; kymo generate or kymo ingest makes one"),
         ("plan nowhere --workers 2", "nowhere"),
@@ -242,7 +259,7 @@ fn costs_are_kept_where_that_is_asked_for_and_used_by_the_next_run() {
     assert!(bench.refused("simulate small --workers 2 --costs none.json").contains("no cost model"));
     let profile: Value = serde_json::from_slice(&bench.of_run("third", "profile.json")).unwrap();
     let snapshots = profile["snapshots"].as_array().unwrap();
-    // Every snapshot was read and trained on: its products and its way back were measured.
+    // Every snapshot was read and trained on: its products and its backward pass were measured.
     let measured =
         |snapshot: &Value| [0, 2, 4].iter().all(|&stage| snapshot["stages"][stage].as_f64().unwrap() > 0.0);
     assert!(snapshots.len() > 3 && snapshots.iter().all(measured), "{profile}");

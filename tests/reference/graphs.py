@@ -1,7 +1,8 @@
 """The small dynamic graphs that every reference file is computed on.
 
-Directed and weighted; the edges differ from step to step. Step 0 has a hub that many vertices point at, step 1 a hub that
-points at many, step 2 has no edges, step 3 has a bit of both. Steps 0 and 1 have a self-loop and a vertex without edges.
+Directed and weighted; the edges differ from step to step. Step 0 has a hub that many vertices point at, step
+1 a hub that points at many, step 2 has no edges, step 3 has a bit of both. Steps 0 and 1 have a self-loop and
+a vertex without edges.
 """
 
 from typing import NamedTuple
@@ -51,7 +52,10 @@ def graph(edges, vertices, random):
 
 
 def with_zero_degree(step, vertex):
-    """The same step with a self-loop of weight zero at a vertex without edges: its degree is zero, self-loop and all."""
+    """The same step with a self-loop of weight zero at a vertex without edges: its degree is zero, self-loop
+    and all."""
     assert not (step.edges == vertex).any()
     loop = torch.tensor([[vertex, vertex]])
-    return Graph(torch.cat([step.edges, loop]), torch.cat([step.weights, step.weights.new_zeros(1)]), step.vertices)
+    return Graph(
+        torch.cat([step.edges, loop]), torch.cat([step.weights, step.weights.new_zeros(1)]), step.vertices
+    )

@@ -1,7 +1,8 @@
-"""The models in plain PyTorch, as Kymo defines them: for each one the shapes of its parameters and its forward pass.
+"""The models in plain PyTorch, as Kymo defines them: the shapes of their parameters and their forward pass.
 
-A forward pass takes the settings of the case, the parameters by name, the graph and the features [N,in] of every step, and
-returns the embedding [N,hidden] of every vertex after every step. Vectors are rows, so a layer is x W with W [in,out].
+A forward pass takes the settings of the case, the parameters by name, the graph and the features [N,in] of
+every step, and returns the embedding [N,hidden] of every vertex after every step. Vectors are rows, so a
+layer is x W with W [in,out].
 """
 
 import torch
@@ -54,7 +55,9 @@ def with_self_loops(graph):
     loops = graph.sources[graph.sources == graph.targets].tolist()
     missing = torch.tensor([v for v in range(graph.vertices) if v not in loops], dtype=torch.int64)
     edges = torch.cat([graph.edges, missing[:, None].expand(-1, 2)])
-    return graph._replace(edges=edges, weights=torch.cat([graph.weights, graph.weights.new_ones(len(missing))]))
+    return graph._replace(
+        edges=edges, weights=torch.cat([graph.weights, graph.weights.new_ones(len(missing))])
+    )
 
 
 def propagate(graph, x, normalisation):
@@ -76,7 +79,8 @@ def gcn_layer(graph, x, weight, bias, normalisation):
 
 
 def gat_layer(graph, x, weight, source, target, bias):
-    """Graph attention with concatenated heads; edge weights do not count, every vertex has exactly one self-loop."""
+    """Graph attention with concatenated heads; edge weights do not count, every vertex has exactly one
+    self-loop."""
     graph = with_self_loops(graph)
     heads, width = source.shape
     h = (x @ weight).reshape(-1, heads, width)
@@ -132,7 +136,10 @@ def gru(inputs, weight, state, bias, state_bias):
     hidden = inputs[0].new_zeros(len(inputs[0]), len(state))
     outputs = []
     for x in inputs:
-        (xr, xz, xn), (hr, hz, hn) = ((x @ weight + bias).chunk(3, dim=1), (hidden @ state + state_bias).chunk(3, dim=1))
+        (xr, xz, xn), (hr, hz, hn) = (
+            (x @ weight + bias).chunk(3, dim=1),
+            (hidden @ state + state_bias).chunk(3, dim=1),
+        )
         update = torch.sigmoid(xz + hz)
         hidden = (1 - update) * torch.tanh(xn + torch.sigmoid(xr + hr) * hn) + update * hidden
         outputs.append(hidden)
@@ -162,7 +169,10 @@ def split(x, heads):
 
 def widths(case):
     """Input and output width of every structure layer."""
-    return [(case["features"] if layer == 0 else case["hidden"], case["hidden"]) for layer in range(case["layers"])]
+    return [
+        (case["features"] if layer == 0 else case["hidden"], case["hidden"])
+        for layer in range(case["layers"])
+    ]
 
 
 def gcn_shapes(case, layers=None):
@@ -186,7 +196,10 @@ def gcn_layers(case, parameters, graph, x, layers, last_relu):
 
 
 def gcn(case, parameters, graphs, features):
-    return [gcn_layers(case, parameters, graph, x, case["layers"], False)[-1] for graph, x in zip(graphs, features)]
+    return [
+        gcn_layers(case, parameters, graph, x, case["layers"], False)[-1]
+        for graph, x in zip(graphs, features)
+    ]
 
 
 def lstm_shapes(prefix, width, hidden):
@@ -203,18 +216,27 @@ def wd_gcn_shapes(case):
 
 
 def wd_gcn(case, parameters, graphs, features):
-    inputs = [gcn_layers(case, parameters, graph, x, case["layers"], True)[-1] for graph, x in zip(graphs, features)]
+    inputs = [
+        gcn_layers(case, parameters, graph, x, case["layers"], True)[-1] for graph, x in zip(graphs, features)
+    ]
     return lstm_of(parameters, "time", inputs)
 
 
 def gcn_gru_shapes(case):
     hidden = case["hidden"]
-    shapes = {"input": (hidden, 3 * hidden), "state": (hidden, 3 * hidden), "bias": (3 * hidden,), "state_bias": (3 * hidden,)}
+    shapes = {
+        "input": (hidden, 3 * hidden),
+        "state": (hidden, 3 * hidden),
+        "bias": (3 * hidden,),
+        "state_bias": (3 * hidden,),
+    }
     return gcn_shapes(case) | {f"time.{name}": shape for name, shape in shapes.items()}
 
 
 def gcn_gru(case, parameters, graphs, features):
-    inputs = [gcn_layers(case, parameters, graph, x, case["layers"], True)[-1] for graph, x in zip(graphs, features)]
+    inputs = [
+        gcn_layers(case, parameters, graph, x, case["layers"], True)[-1] for graph, x in zip(graphs, features)
+    ]
     return gru(inputs, *(parameters[f"time.{name}"] for name in ["input", "state", "bias", "state_bias"]))
 
 
@@ -224,7 +246,9 @@ def mpnn_lstm_shapes(case):
 
 
 def mpnn_lstm(case, parameters, graphs, features):
-    layers = [gcn_layers(case, parameters, graph, x, case["layers"], True) for graph, x in zip(graphs, features)]
+    layers = [
+        gcn_layers(case, parameters, graph, x, case["layers"], True) for graph, x in zip(graphs, features)
+    ]
     first = lstm_of(parameters, "time.0", [torch.cat(outputs, dim=1) for outputs in layers])
     return lstm_of(parameters, "time.1", first)
 
@@ -259,7 +283,9 @@ def gat_lstm(case, parameters, graphs, features):
 def dysat_shapes(case):
     hidden = case["hidden"]
     square = {f"time.{name}": (hidden, hidden) for name in ["query", "key", "value", "feed.weight"]}
-    return gat_shapes(case) | square | {"time.feed.bias": (hidden,), "time.position": (case["window"], hidden)}
+    return (
+        gat_shapes(case) | square | {"time.feed.bias": (hidden,), "time.position": (case["window"], hidden)}
+    )
 
 
 def dysat(case, parameters, graphs, features):
@@ -270,7 +296,11 @@ def dysat(case, parameters, graphs, features):
 def t_gcn_shapes(case):
     hidden = case["hidden"]
     width = widths(case)[-1][0]
-    gates = {"gate.input": (width, 3 * hidden), "gate.state": (hidden, 3 * hidden), "gate.bias": (3 * hidden,)}
+    gates = {
+        "gate.input": (width, 3 * hidden),
+        "gate.state": (hidden, 3 * hidden),
+        "gate.bias": (3 * hidden,),
+    }
     return gcn_shapes(case, case["layers"] - 1) | gates
 
 
@@ -393,7 +423,7 @@ def random_walk(graph, x):
 
 
 def diffuse(graph, x, steps):
-    """The row itself, then one to so many steps along the edges, then as many against them."""
+    """The row itself, then one to `steps` steps along the edges, then as many against them."""
     parts = [x]
     for direction in [graph, graph.reversed()]:
         walked = x

@@ -1,10 +1,11 @@
-"""Holds the definitions in models.py against other people's: PyTorch, PyTorch Geometric and PyTorch Geometric Temporal.
+"""Checks the definitions in models.py against PyTorch, PyTorch Geometric and PyTorch Geometric Temporal.
 
-Where a peer defines the same thing, the two must agree to 1e-5 on random weights. Where a peer differs, the check shows what
-part agrees and that the difference is there; README.md tells the reasons. Everything runs in float64.
+Where a peer defines the same thing, the two must agree to 1e-5 on random weights. Where a peer differs, the
+check shows what part agrees and that the difference is there; README.md tells the reasons. Everything runs in
+float64.
 
-PyTorch Geometric Temporal imports torch_sparse for a type name only. It is installed without its dependencies and the name
-is put in place here, so that nothing has to be compiled.
+PyTorch Geometric Temporal imports torch_sparse for a type name only. It is installed without its dependencies
+and the name is put in place here, so that nothing has to be compiled.
 """
 
 import sys
@@ -109,9 +110,16 @@ def sage():
     for aggregate, peer in [("mean", {"aggr": "mean"}), ("pool", {"aggr": "max", "project": True})]:
         layer = randomise(SAGEConv(WIDTH, HIDDEN, **peer))
         own, other = layer.lin_r.weight.t(), layer.lin_l.weight.t()
-        parameters = {"structure.0.self": own, "structure.0.neighbour": other, "structure.0.bias": layer.lin_l.bias}
+        parameters = {
+            "structure.0.self": own,
+            "structure.0.neighbour": other,
+            "structure.0.bias": layer.lin_l.bias,
+        }
         if aggregate == "pool":
-            parameters |= {"structure.0.pool.weight": layer.lin.weight.t(), "structure.0.pool.bias": layer.lin.bias}
+            parameters |= {
+                "structure.0.pool.weight": layer.lin.weight.t(),
+                "structure.0.pool.bias": layer.lin.bias,
+            }
         for step in steps():
             x = normal(VERTICES, WIDTH)
             ours = models.sage_layer({"aggregate": aggregate}, parameters, 0, step, x)
@@ -122,7 +130,9 @@ def lstm():
     """= torch.nn.LSTM and LSTMCell, their two biases added"""
     inputs = [normal(VERTICES, WIDTH) for _ in range(4)]
     whole = randomise(torch.nn.LSTM(WIDTH, HIDDEN))
-    ours = models.lstm(inputs, whole.weight_ih_l0.t(), whole.weight_hh_l0.t(), whole.bias_ih_l0 + whole.bias_hh_l0)
+    ours = models.lstm(
+        inputs, whole.weight_ih_l0.t(), whole.weight_hh_l0.t(), whole.bias_ih_l0 + whole.bias_hh_l0
+    )
     agree("lstm", torch.stack(ours), whole(torch.stack(inputs))[0])
     cell, state = randomise(torch.nn.LSTMCell(WIDTH, HIDDEN)), None
     ours = models.lstm(inputs, cell.weight_ih.t(), cell.weight_hh.t(), cell.bias_ih + cell.bias_hh)
@@ -144,12 +154,18 @@ def gru():
 def attention():
     """= torch scaled_dot_product_attention, causal"""
     inputs = [normal(VERTICES, HIDDEN) for _ in range(4)]
-    shapes = models.dysat_shapes({"hidden": HIDDEN, "features": WIDTH, "layers": 0, "heads": HEADS, "window": 4})
+    shapes = models.dysat_shapes(
+        {"hidden": HIDDEN, "features": WIDTH, "layers": 0, "heads": HEADS, "window": 4}
+    )
     parameters = {key: normal(*shape) * 0.5 for key, shape in shapes.items()}
     placed = torch.stack(inputs, dim=1) + parameters["time.position"]
     names = ["query", "key", "value"]
     q, k, v = (models.split(placed @ parameters[f"time.{name}"], HEADS).transpose(1, 2) for name in names)
-    o = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(placed.shape)
+    o = (
+        torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        .transpose(1, 2)
+        .reshape(placed.shape)
+    )
     fed = torch.relu(o @ parameters["time.feed.weight"] + parameters["time.feed.bias"]) + o
     agree("attention", torch.stack(models.temporal_attention(inputs, parameters, HEADS), dim=1), fed + placed)
 
@@ -158,12 +174,20 @@ def t_gcn():
     """= torch_geometric_temporal TGCN, its convolution and linear part multiplied out"""
     cell = randomise(TGCN(WIDTH, HIDDEN))
     inputs, states, biases = [], [], []
-    for conv, linear in [(cell.conv_z, cell.linear_z), (cell.conv_r, cell.linear_r), (cell.conv_h, cell.linear_h)]:
+    for conv, linear in [
+        (cell.conv_z, cell.linear_z),
+        (cell.conv_r, cell.linear_r),
+        (cell.conv_h, cell.linear_h),
+    ]:
         from_input, from_state = linear.weight.t().split(HIDDEN)
         inputs.append(conv.lin.weight.t() @ from_input)
         states.append(from_state)
         biases.append(conv.bias @ from_input + linear.bias)
-    gates = {"gate.input": torch.cat(inputs, 1), "gate.state": torch.cat(states, 1), "gate.bias": torch.cat(biases)}
+    gates = {
+        "gate.input": torch.cat(inputs, 1),
+        "gate.state": torch.cat(states, 1),
+        "gate.bias": torch.cat(biases),
+    }
     features = [normal(VERTICES, WIDTH) for _ in steps()]
     case = {"hidden": HIDDEN, "layers": 1, "normalisation": "both"}
     hidden = torch.zeros(VERTICES, HIDDEN, dtype=torch.float64)
@@ -194,11 +218,15 @@ def matrix_gru():
     sign = torch.ones(3 * WIDTH, 1, dtype=torch.float64)
     sign[:WIDTH] = -1
     ours = models.matrix_gru(weight, z, inputs, states, biases)
-    agree("matrix gru", ours.t(), models.t_gcn_cell((sign * (inputs @ z + biases)).t(), weight.t(), (sign * states).t()))
+    agree(
+        "matrix gru",
+        ours.t(),
+        models.t_gcn_cell((sign * (inputs @ z + biases)).t(), weight.t(), (sign * states).t()),
+    )
 
 
 def evolvegcn_o():
-    """differs from torch_geometric_temporal EvolveGCNO: a GRU over the rows of the weight, kept from call to call"""
+    """differs from torch_geometric_temporal EvolveGCNO: a GRU over rows of the weight, kept between calls"""
     peer = randomise(EvolveGCNO(WIDTH))
     step, x = ring(), normal(VERTICES, WIDTH)
     weight = peer.recurrent_layer(peer.initial_weight, peer.initial_weight)[1][0]
@@ -214,7 +242,7 @@ def evolvegcn_o():
 
 
 def evolvegcn_h():
-    """differs from torch_geometric_temporal EvolveGCNH: a GRU over rows; the choice of vertices agrees, where it works"""
+    """differs from torch_geometric_temporal EvolveGCNH: a GRU over rows; where it works, vertices agree"""
     peer = randomise(EvolveGCNH(VERTICES, WIDTH))
     step, x = ring(), normal(VERTICES, WIDTH)
     ours = models.summary(x, peer.pooling_layer.select.weight.t(), WIDTH)
@@ -229,9 +257,14 @@ def evolvegcn_h():
     again = fails("second time", lambda: peer(x, step.index, step.weights).sum().backward())
     assert again, "EvolveGCNH: a second backward pass works now"
     unlucky = EvolveGCNH(21, 3)
-    assert unlucky.pooling_layer(torch.rand(21, 3), step.index)[0].shape == (4, 3), "TopKPooling takes 3 of 21 now"
+    assert unlucky.pooling_layer(torch.rand(21, 3), step.index)[0].shape == (
+        4,
+        3,
+    ), "TopKPooling takes 3 of 21 now"
     assert fails("size", lambda: unlucky(torch.rand(21, 3), step.index)), "EvolveGCNH(21, 3) works now"
-    assert fails("size", lambda: EvolveGCNH(4, 5)(torch.rand(4, 5), torch.tensor([[0], [1]]))), "EvolveGCNH(4, 5) works now"
+    assert fails(
+        "size", lambda: EvolveGCNH(4, 5)(torch.rand(4, 5), torch.tensor([[0], [1]]))
+    ), "EvolveGCNH(4, 5) works now"
 
 
 def fails(message, call):
@@ -244,7 +277,7 @@ def fails(message, call):
 
 
 def mpnn_lstm():
-    """= torch_geometric_temporal MPNNLSTM with normalisation both, without batch norm, dropout and input skip"""
+    """= torch_geometric_temporal MPNNLSTM, normalisation both, no batch norm, dropout or input skip"""
     peer = randomise(MPNNLSTM(WIDTH, HIDDEN, VERTICES, len(steps()), 0.0))
     parameters = {}
     pairs = [(peer._convolution_1, peer._batch_norm_1), (peer._convolution_2, peer._batch_norm_2)]
@@ -265,8 +298,8 @@ def mpnn_lstm():
 
 
 def diffusion_weights(layer, direction):
-    """The weights of a DConv with K = 3 in our terms, where the other direction counts for nothing: its basis is x, Px,
-    2PPx - x instead of x, Px, PPx."""
+    """The weights of a DConv with K = 3 in our terms, where the other direction counts for nothing: its basis
+    is x, Px, 2PPx - x instead of x, Px, PPx."""
     with torch.no_grad():
         layer.weight[1 - direction] = 0
     own, one, two = layer.weight[direction]
@@ -274,7 +307,7 @@ def diffusion_weights(layer, direction):
 
 
 def dcrnn_forward():
-    """= torch_geometric_temporal DCRNN for equal edge weights along the edges, its polynomials turned into powers"""
+    """= torch_geometric_temporal DCRNN for equal weights along the edges, polynomials turned into powers"""
     step, width = ring(1.0), WIDTH + HIDDEN
     cell = randomise(DCRNN(WIDTH, HIDDEN, 3))
     z, r, candidate = (diffusion_weights(conv, 0) for conv in [cell.conv_x_z, cell.conv_x_r, cell.conv_x_h])
@@ -287,7 +320,9 @@ def dcrnn_forward():
     }
     features = [normal(VERTICES, WIDTH) for _ in range(3)]
     hidden = torch.zeros(VERTICES, HIDDEN, dtype=torch.float64)
-    for x, ours in zip(features, models.dcrnn({"hidden": HIDDEN, "diffusion": 2}, parameters, [step] * 3, features)):
+    for x, ours in zip(
+        features, models.dcrnn({"hidden": HIDDEN, "diffusion": 2}, parameters, [step] * 3, features)
+    ):
         hidden = with_float64(lambda: cell(x, step.index, step.weights, hidden))
         agree("dcrnn, forward", ours, hidden)
 
@@ -302,7 +337,8 @@ def with_float64(call):
 
 
 def one_hop(layer, step, x):
-    """What a DConv passes against the edges in one hop: all its weights but that one are zero, that one is the identity."""
+    """What a DConv passes against the edges in one hop: all its weights but that one are zero, that one is
+    the identity."""
     with torch.no_grad():
         layer.weight.zero_(), layer.bias.zero_()
         layer.weight[1, 1] = torch.eye(WIDTH)
@@ -310,7 +346,7 @@ def one_hop(layer, step, x):
 
 
 def dcrnn_backward():
-    """differs from torch_geometric_temporal DConv against the edges: degrees of the wrong end, in the order of other edges"""
+    """differs from torch_geometric_temporal DConv against the edges: wrong degrees, in another order"""
     step, x = ring(1.0), normal(VERTICES, WIDTH)
     theirs = one_hop(DConv(WIDTH, WIDTH, 2).double(), step, x)
     ours = models.random_walk(step.reversed(), x)
@@ -321,23 +357,29 @@ def dcrnn_backward():
         flipped.weight.zero_()
         flipped.weight[0, 1] = torch.eye(WIDTH)
     back = step.reversed()
-    agree("dcrnn, forward on the reversed graph", ours, with_float64(lambda: flipped(x, back.index, back.weights)))
+    agree(
+        "dcrnn, forward on the reversed graph",
+        ours,
+        with_float64(lambda: flipped(x, back.index, back.weights)),
+    )
     lonely = graphs.graph([(0, 1), (1, 2)], 3, numpy.random.default_rng(3))
     result = one_hop(DConv(WIDTH, WIDTH, 2).double(), lonely, normal(3, WIDTH))
     assert not torch.isfinite(result).all(), "DConv: a source without edges in gives finite values now"
 
 
 def as_written(step, x):
-    """Coefficient number i is one over the in-degree of the source of edge i, but it is put on reversed edge i, and those
-    are sorted by target first."""
+    """Coefficient number i is one over the in-degree of the source of edge i, but it is put on reversed edge
+    i, and those are sorted by target first."""
     coefficients = models.inverse(models.total(step, step.targets))[step.sources]
-    order = sorted(range(len(step.edges)), key=lambda edge: (int(step.targets[edge]), int(step.sources[edge])))
+    order = sorted(
+        range(len(step.edges)), key=lambda edge: (int(step.targets[edge]), int(step.sources[edge]))
+    )
     back = step.reversed()
     return models.gather(back._replace(edges=back.edges[order]), coefficients, x)
 
 
 def dcrnn_weights():
-    """differs from torch_geometric_temporal DConv with edge weights: they count in the degrees but not on the edges"""
+    """differs from torch_geometric_temporal DConv with edge weights: they count in the degrees only"""
     step, x = ring(), normal(VERTICES, WIDTH)
     layer = DConv(WIDTH, WIDTH, 2).double()
     with torch.no_grad():
@@ -350,7 +392,7 @@ def dcrnn_weights():
 
 
 def dcrnn_third_power():
-    """differs from torch_geometric_temporal DConv from the third hop on: 2PT - x, where the recurrence wants 2PT - Px"""
+    """differs from torch_geometric_temporal DConv from the third hop on: 2PT - x instead of 2PT - Px"""
     step, x = ring(1.0), normal(VERTICES, WIDTH)
     layer = DConv(WIDTH, WIDTH, 4).double()
     with torch.no_grad():
@@ -366,7 +408,11 @@ def dcrnn_third_power():
 def dcrnn_batched():
     """differs from torch_geometric_temporal BatchedDConv in the same way as from DConv"""
     step, x = ring(1.0), normal(VERTICES, WIDTH)
-    agree("batched dcrnn, backward", as_written(step, x), one_hop(BatchedDConv(WIDTH, WIDTH, 2).double(), step, x))
+    agree(
+        "batched dcrnn, backward",
+        as_written(step, x),
+        one_hop(BatchedDConv(WIDTH, WIDTH, 2).double(), step, x),
+    )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Writes the reference files of the models: inputs, parameters, outputs and gradients, one safetensors file per case.
+"""Writes the reference files of the models: inputs, parameters, outputs, gradients, one file per case.
 
-First the plain definitions in models.py are held against PyTorch Geometric and PyTorch Geometric Temporal (peers.py), and
-nothing is written if they disagree. Numbers are drawn as float32, computed with in float64 and stored as float32. The same
-versions write the same bytes.
+First the plain definitions in models.py are held against PyTorch Geometric and PyTorch Geometric Temporal
+(peers.py), and nothing is written if they disagree. Numbers are drawn as float32, computed with in float64
+and stored as float32. The same versions write the same bytes.
 """
 
 import json
@@ -23,7 +23,14 @@ LIMIT = 60_000
 
 
 def settings(model, layers=1, vertices=7, heads=1, **more):
-    common = {"model": model, "hidden": 6, "layers": layers, "heads": heads, "vertices": vertices, "features": 5}
+    common = {
+        "model": model,
+        "hidden": 6,
+        "layers": layers,
+        "heads": heads,
+        "vertices": vertices,
+        "features": 5,
+    }
     return common | {"steps": len(graphs.STEPS)} | more
 
 
@@ -42,7 +49,9 @@ def cases():
         all[f"evolvegcn-o-{layers}"] = settings("evolvegcn-o", layers, normalisation="both")
         all[f"evolvegcn-h-{layers}"] = settings("evolvegcn-h", layers, vertices=9, normalisation="both")
         all[f"dysat-{layers}"] = settings("dysat", layers, heads=2, window=3 + layers)
-        all[f"graphsage-linear-mean-{layers}"] = settings("graphsage-linear", layers, aggregate="mean", window=3)
+        all[f"graphsage-linear-mean-{layers}"] = settings(
+            "graphsage-linear", layers, aggregate="mean", window=3
+        )
     all["evolvegcn-h-few"] = settings("evolvegcn-h", vertices=4, normalisation="both")
     all["evolvegcn-h-ties"] = settings("evolvegcn-h", vertices=9, normalisation="both")
     all["mpnn-lstm"] = settings("mpnn-lstm", 2, normalisation="right")
@@ -71,8 +80,8 @@ def draw(name, case, seed):
 
 
 def make_ties(features, parameters, columns):
-    """Ties that rounding cannot break: scores are sums of few quarters. In every step the last vertex that is chosen and the
-    first that is not have the same features, and so have the best two."""
+    """Ties that rounding cannot break: scores are sums of few quarters. In every step the last vertex that is
+    chosen and the first that is not have the same features, and so have the best two."""
     parameters["evolve.0.score"] = quarters(parameters["evolve.0.score"])
     for step, x in enumerate(features):
         x = quarters(x)
@@ -161,7 +170,8 @@ def rounding(case, drawn):
 
 
 def save(path, held, metadata):
-    """Writes safetensors by hand: the library does not keep the order of the metadata, so its bytes would differ."""
+    """Writes safetensors by hand: the library does not keep the order of the metadata, so its bytes would
+    differ."""
     header, data = {"__metadata__": {key: str(value) for key, value in metadata.items()}}, b""
     for key, value in sorted(held.items(), key=lambda entry: (entry[1].dtype != torch.int64, entry[0])):
         kind, array = ("I64", value.numpy()) if value.dtype == torch.int64 else ("F32", value.float().numpy())

@@ -1,10 +1,11 @@
 //! Messages and collectives between workers.
 //!
-//! A run has workers with ranks `0..size`. Each holds one endpoint, and every endpoint is a `Comm`. What the workers are,
-//! threads of one process or processes of many machines, is known to whoever makes the endpoints and to nobody else.
+//! A run has workers with ranks `0..size`. Each holds one endpoint, and every endpoint is a `Comm`. What the
+//! workers are, threads of one process or processes of many machines, is known only where the endpoints are
+//! made.
 //!
-//! Collectives (`all_reduce`, `all_gather`, `all_to_all`, `broadcast`, `barrier`) are called by every worker, in the same
-//! order. Where workers disagree, each of them gets an error and the group can go on.
+//! Collectives (`all_reduce`, `all_gather`, `all_to_all`, `broadcast`, `barrier`) are called by every worker,
+//! in the same order. Where workers disagree, each of them gets an error and the group can go on.
 
 pub mod error;
 pub mod threads;
@@ -16,7 +17,7 @@ pub use traffic::{Bytes, Traffic, all_reduce_bytes};
 
 /// What a message is about: a receiver asks for messages by their tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Tag(pub u32);
+pub struct Tag(pub u64);
 
 /// A worker's endpoint: how it talks to the others.
 ///
@@ -28,7 +29,8 @@ pub trait Comm: Send + Sync {
     /// How many workers there are.
     fn size(&self) -> usize;
 
-    /// Sends without waiting for the receiver. Messages between two workers with the same tag arrive in order.
+    /// Sends without waiting for the receiver. Messages between two workers with the same tag arrive in
+    /// order.
     ///
     /// A message to oneself is delivered like any other.
     fn send(&self, to: usize, tag: Tag, values: Vec<f32>) -> Result<()>;
@@ -64,7 +66,7 @@ pub trait Comm: Send + Sync {
         drop(values);
     }
 
-    /// An empty buffer with room for so many numbers.
+    /// An empty buffer with this capacity.
     fn buffer(&self, numbers: usize) -> Vec<f32> {
         Vec::with_capacity(numbers)
     }

@@ -1,7 +1,8 @@
 //! How many bytes go between workers, by kind.
 //!
-//! Counted is the content of messages as a network would carry it, also where workers share memory and nothing is carried:
-//! a plan's prediction can then be checked on one machine. What a worker says to itself counts nothing.
+//! Counted is the content of messages as a network would carry it, also where workers share memory and
+//! nothing is carried: a plan's prediction can then be checked on one machine. What a worker says to itself
+//! counts nothing.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -83,8 +84,8 @@ pub fn slice(numbers: usize, size: usize, rank: usize) -> Range<usize> {
 
 /// The bytes that worker `rank` of `size` sends and receives in an `all_reduce` of `numbers` numbers.
 ///
-/// Each worker sends the others the parts that they sum, and then its own sum to all of them. A rank that is not there
-/// sends and receives nothing.
+/// Each worker sends the others the parts that they sum, and then its own sum to all of them. A rank that is
+/// not there sends and receives nothing.
 pub fn all_reduce_bytes(numbers: usize, size: usize, rank: usize) -> (u64, u64) {
     if rank >= size {
         return (0, 0);
@@ -95,7 +96,7 @@ pub fn all_reduce_bytes(numbers: usize, size: usize, rank: usize) -> (u64, u64) 
     (4 * others + 4 * own * peers, 4 * own * peers + 4 * others)
 }
 
-/// Bytes of so many numbers.
+/// Bytes of this many numbers.
 pub(crate) fn bytes_of(numbers: usize) -> u64 {
     4 * numbers as u64
 }
@@ -180,7 +181,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn slices_follow_each_other_and_all_that_is_sent_is_received(numbers in 0usize..1000, size in 1usize..12) {
+        fn slices_follow_each_other_and_all_that_is_sent_is_received(
+            numbers in 0usize..1000,
+            size in 1usize..12,
+        ) {
             let mut end = 0;
             let (mut sent, mut received) = (0, 0);
             for rank in 0..size {

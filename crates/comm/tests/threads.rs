@@ -80,7 +80,10 @@ proptest! {
         patient in any::<bool>(),
     ) {
         let pattern: Vec<(usize, usize, Tag, usize)> =
-            pattern.into_iter().map(|(from, to, tag, count)| (from % size, to % size, Tag(tag), count)).collect();
+            pattern
+                .into_iter()
+                .map(|(from, to, tag, count)| (from % size, to % size, Tag(tag.into()), count))
+                .collect();
         let expected = pattern.clone();
         let results = on_all(size, move |endpoint| {
             let me = endpoint.rank();
@@ -115,7 +118,10 @@ proptest! {
             endpoint.barrier().unwrap();
             for from in 0..endpoint.size() {
                 for tag in 0..3 {
-                    assert!(matches!(endpoint.try_receive(from, Tag(tag)), Ok(None) | Err(Error::Peer { .. })));
+                    assert!(matches!(
+                        endpoint.try_receive(from, Tag(tag)),
+                        Ok(None) | Err(Error::Peer { .. })
+                    ));
                 }
             }
             (received, endpoint.traffic())
@@ -193,7 +199,10 @@ proptest! {
             let own = lengths[rank] * (size - 1);
             let sent = if rank == root { 2 * own } else { own };
             let received = all - lengths[rank] + if rank == root { 0 } else { lengths[root] };
-            let count = |collectives| Bytes { collectives: (rounds * collectives) as u64, ..Bytes::default() };
+            let count = |collectives| Bytes {
+                collectives: (rounds * collectives) as u64,
+                ..Bytes::default()
+            };
             prop_assert_eq!(traffic, Traffic { sent: count(sent), received: count(received) });
         }
     }
@@ -256,7 +265,8 @@ fn lengths_that_do_not_agree_are_named_to_all() {
         (error, values[0], endpoint.traffic().sent.all_reduce)
     });
     for (rank, (error, sum, sent)) in results.into_iter().enumerate() {
-        let text = "workers do not agree: worker 0 calls all_reduce of 5 numbers, worker 1 calls all_reduce of 5 numbers, \
+        let text = "workers do not agree: worker 0 calls all_reduce of 5 numbers, worker 1 calls all_reduce \
+                    of 5 numbers, \
                     worker 2 calls all_reduce of 6 numbers; all must make the same calls in the same order";
         assert_eq!(error, Error::usage(text));
         assert_eq!((sum, sent), (3.0, all_reduce_bytes(1, 3, rank).0));
@@ -374,7 +384,7 @@ fn who_waits_for_a_worker_that_panicked_gets_an_error() {
     }
 }
 
-/// A meeting that everybody came to is not spoilt by who leaves right after it.
+/// A meeting that all workers came to does not fail because one leaves right after it.
 #[test]
 fn leaving_after_a_meeting_spoils_nothing() {
     for _ in 0..300 {
@@ -474,7 +484,7 @@ fn many_operations_of_all_kinds() {
                     }
                 }
                 _ => {
-                    let tag = Tag(round as u32);
+                    let tag = Tag(round as u64);
                     for to in 0..SIZE {
                         let mut buffer = endpoint.buffer(count);
                         buffer.resize(count, (round + me) as f32);

@@ -49,8 +49,8 @@ pub struct Change {
 #[error("the delta does not follow from this snapshot: they disagree about the edge {0:?}")]
 pub struct Mismatch(pub Edge);
 
-/// Edges of one piece of work: small enough to balance over threads, large enough to hide the cost of a task. The pieces
-/// depend on the data alone, so the result does not depend on the number of threads.
+/// Edges of one piece of work: small enough to balance over threads, large enough to hide the cost of a task.
+/// The pieces depend on the data alone, so the result does not depend on the number of threads.
 const PIECE: usize = 1 << 16;
 
 impl Delta {
@@ -97,7 +97,8 @@ impl Delta {
             i += usize::from(x <= y);
             j += usize::from(y <= x);
         }
-        // An edge of both sides was counted twice in the lengths: a re-weighted one is to count once, an equal one never.
+        // An edge of both sides was counted twice in the lengths: a re-weighted one is to count once, an
+        // equal one never.
         old.len() + new.len() - same
     }
 
@@ -221,7 +222,8 @@ fn same(a: Option<f32>, b: Option<f32>) -> bool {
     a.map(f32::to_bits) == b.map(f32::to_bits)
 }
 
-/// The position of the first edge not below `edge`: doubling steps, then halving, because the next change is near.
+/// The position of the first edge not below `edge`: doubling steps, then halving, because the next change is
+/// near.
 fn seek(edges: &[Edge], edge: Edge) -> usize {
     let mut bound = 1;
     while bound < edges.len() && edges[bound] < edge {

@@ -1,8 +1,9 @@
 //! Which vertices a change reaches: the difference map of REAL, section 4.1.
 //!
-//! REAL keeps the signed edges alone. An exact incremental aggregation needs more: under symmetric normalisation an
-//! added edge changes the weight of every other edge of a vertex whose degree changed. So the map lists the
-//! vertices whose in- or out-neighbourhood changed and, of them, those whose degree changed.
+//! REAL keeps the signed edges alone. An exact incremental aggregation needs more: under symmetric
+//! normalisation an added edge changes the weight of every other edge of a vertex whose degree changed. So
+//! the map lists the vertices whose in- or out-neighbourhood changed and, of them, those whose degree
+//! changed.
 
 use crate::delta::Delta;
 use crate::snapshot::{Edge, Snapshot, Vertex};
@@ -38,7 +39,8 @@ impl Diffmap {
     }
 }
 
-/// The lowest bit: the bits above hold the change of degree, exact up to a billion edges at one vertex in one step.
+/// The lowest bit: the bits above hold the change of degree, exact up to a billion edges at one vertex in one
+/// step.
 const TOUCHED: i32 = 1;
 
 /// The vertices at one end of the changed edges, and those of them whose degree changed.
@@ -54,7 +56,8 @@ fn touched(delta: &Delta, vertices: usize, end: impl Fn(Edge) -> Vertex) -> (Vec
     (select(&words, |word| word != 0), select(&words, |word| word & !TOUCHED != 0))
 }
 
-/// The vertices whose word passes. About half of them do, in no order: a branch would be mispredicted at every other one.
+/// The vertices whose word passes. About half of them do, in no order: a branch would be mispredicted at
+/// every other one.
 fn select(words: &[i32], passes: impl Fn(i32) -> bool) -> Vec<Vertex> {
     let mut selected = vec![0; words.len()];
     let mut count = 0;
@@ -93,7 +96,9 @@ mod tests {
         #[test]
         fn the_lists_are_those_of_comparing_every_neighbourhood(a in graph(), b in graph()) {
             let map = Diffmap::between(&a, &b, VERTICES as usize);
-            for (inward, changed, degree) in [(true, &map.inward, &map.in_degree), (false, &map.outward, &map.out_degree)] {
+            for (inward, changed, degree) in
+                [(true, &map.inward, &map.in_degree), (false, &map.outward, &map.out_degree)]
+            {
                 let differs = |v: &u32| neighbours(&a, *v, inward) != neighbours(&b, *v, inward);
                 let moved = |v: &u32| neighbours(&a, *v, inward).len() != neighbours(&b, *v, inward).len();
                 prop_assert_eq!(changed, &(0..VERTICES).filter(differs).collect::<Vec<_>>());

@@ -9,7 +9,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// One error: each variant names who has to do something about it.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The data is wrong: whoever supplied the file must mend it.
+    /// The data is wrong: the file must be corrected.
     #[error("{place}: {problem}")]
     Input {
         /// Where it was found.
@@ -17,7 +17,7 @@ pub enum Error {
         /// What was found and what was expected.
         problem: String,
     },
-    /// The request is wrong: whoever typed it must ask for something else.
+    /// The request is wrong: the settings must be changed.
     #[error("{setting}: {problem}")]
     Settings {
         /// The option or parameter at fault.

@@ -1,7 +1,7 @@
 //! Events and their order: a log that sorts by time, on disk when memory runs short.
 //!
-//! The sort is stable: rows with the same time keep the order of the input. Runs are sorted in memory, written one
-//! after the other and merged, the earlier run first among equals, which is the same order.
+//! The sort is stable: rows with the same time keep the order of the input. Runs are sorted in memory,
+//! written one after the other and merged, the earlier run first among equals, which is the same order.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -114,7 +114,8 @@ impl EventLog {
         self.events.capacity() * size_of::<Event>() * if self.in_order { 1 } else { 2 }
     }
 
-    /// Bytes of memory that adding one more event may need at its peak: a full list is copied into one twice as long.
+    /// Bytes of memory that adding one more event may need at its peak: a full list is copied into one twice
+    /// as long.
     #[inline]
     pub fn bytes_to_push(&self) -> usize {
         if self.events.len() < self.events.capacity() { 0 } else { self.bytes() + 2 * self.bytes() }
@@ -252,7 +253,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn sorting_on_disk_is_the_stable_sort_in_memory(times in prop::collection::vec(0u8..20, 0..300), every in 1usize..80) {
+        fn sorting_on_disk_is_the_stable_sort_in_memory(
+            times in prop::collection::vec(0u8..20, 0..300),
+            every in 1usize..80,
+        ) {
             let folder = tempfile::tempdir().unwrap();
             let mut log = EventLog::new(folder.path());
             let mut plain: Vec<Event> = Vec::new();

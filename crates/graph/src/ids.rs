@@ -1,8 +1,8 @@
 //! The names vertices had in the input, and the dense numbers they get.
 //!
-//! While reading, vertices are numbered as they appear. Afterwards they are ranked: by original id, and in a bipartite
-//! graph the sources before the targets. So the same rows in any order give the same numbers, and ids that are
-//! dense already stay what they were.
+//! While reading, vertices are numbered as they appear. Afterwards they are ranked: by original id, and in a
+//! bipartite graph the sources before the targets. So the same rows in any order give the same numbers, and
+//! ids that are dense already stay what they were.
 
 use std::cmp::Ordering;
 
@@ -52,8 +52,8 @@ pub enum Side {
     Right,
 }
 
-/// Ids below this are looked up in a table, the others in a hash map: real sets have small ids, and the table costs one
-/// cache miss where the map costs two.
+/// Ids below this are looked up in a table, the others in a hash map: real sets have small ids, and the table
+/// costs one cache miss where the map costs two.
 const TABLE: u64 = 1 << 24;
 
 const ABSENT: u32 = u32::MAX;
@@ -166,8 +166,8 @@ impl IdMap {
         order
     }
 
-    /// The final ids in order, how many of them are on the left side, and the final number of each vertex as it was
-    /// numbered while reading.
+    /// The final ids in order, how many of them are on the left side, and the final number of each vertex as
+    /// it was numbered while reading.
     pub fn rank(self) -> (Ids, usize, Vec<Vertex>) {
         let left = self.sides.iter().filter(|&&side| side == Side::Left).count();
         let (order, named) = (self.order(), !self.names.is_empty());

@@ -1,7 +1,7 @@
 //! Dynamic graphs: what is read, how it is cut into steps, how steps are stored and how they differ.
 //!
-//! This crate knows no tensors and no workers. Data flows one way: [`load`] reads rows, [`cut`] turns them into steps,
-//! [`store`] keeps the steps, [`stats`] describes them; [`generate`] makes steps out of nothing.
+//! This crate knows no tensors and no workers. Data flows one way: [`load`] reads rows, [`cut`] turns them
+//! into steps, [`store`] keeps the steps, [`stats`] describes them; [`generate`] makes steps out of nothing.
 
 pub mod cut;
 pub mod delta;

@@ -1,4 +1,4 @@
-//! What long work tells whoever watches it, and how it learns that it should stop.
+//! Progress reports of long work, and how it is told to stop.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,7 +19,7 @@ struct Counters {
 }
 
 impl Progress {
-    /// A progress nobody watches.
+    /// A progress that is not reported.
     pub fn silent() -> Self {
         Self::default()
     }

@@ -1,7 +1,9 @@
-//! Random numbers by counter: SplitMix64 (Steele, Lea and Flood, OOPSLA 2014) of a seed, a chain of streams and a position.
+//! Random numbers by counter: SplitMix64 (Steele, Lea and Flood, OOPSLA 2014) of a seed, a chain of streams
+//! and a position.
 //!
-//! Nothing is drawn in sequence, so threads may draw in any order, and a caller may ask for some of the numbers only. There
-//! is no state to save either: a run that is resumed draws what it would have drawn. All crates draw from here.
+//! Nothing is drawn in sequence, so threads may draw in any order, and a caller may ask for some of the
+//! numbers only. There is no state to save either: a run that is resumed draws what it would have drawn. All
+//! crates draw from here.
 
 /// An endless sequence of numbers that can be read at any position.
 #[derive(Clone, Copy, Debug)]
@@ -18,8 +20,8 @@ impl Random {
         Random(self.word(index))
     }
 
-    /// 64 uniform bits. Two positions of one sequence never hold the same word, because the hash is a bijection: words are
-    /// priorities without ties.
+    /// 64 uniform bits. Two positions of one sequence never hold the same word, because the hash is a
+    /// bijection: words are priorities without ties.
     #[inline]
     pub fn word(self, position: u64) -> u64 {
         mix(self.0.wrapping_add(position.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15)))
@@ -45,9 +47,11 @@ impl Random {
         radius * (std::f64::consts::TAU * self.share(position.wrapping_add(1))).cos()
     }
 
-    /// `count` different numbers of `0..bound`, every set of them equally likely; all of them where there are no more.
+    /// `count` different numbers of `0..bound`, every set of them equally likely; all of them where there are
+    /// no more.
     ///
-    /// Floyd's way: one draw for each, whatever the bound. The scan for repetitions is short, because few are asked for.
+    /// Floyd's way: one draw for each, whatever the bound. The scan for repetitions is short, because few are
+    /// asked for.
     pub fn distinct(self, count: usize, bound: usize) -> Vec<usize> {
         let mut chosen = Vec::with_capacity(count.min(bound));
         for last in bound.saturating_sub(count)..bound {

@@ -13,7 +13,8 @@ pub type Step = usize;
 /// A directed edge packed into eight bytes, ordered by target and then by source.
 ///
 /// The order makes a sorted list of edges a list of in-neighbourhoods, which is what aggregation reads. On a
-/// little-endian machine the bytes are the two `u32` (source, target): a stored array of edges is an `[n, 2]` array.
+/// little-endian machine the bytes are the two `u32` (source, target): a stored array of edges is an `[n, 2]`
+/// array.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Pod, Zeroable)]
 #[repr(transparent)]
 pub struct Edge(u64);

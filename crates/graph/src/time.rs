@@ -162,7 +162,8 @@ impl Calendar {
     }
 }
 
-/// Splits a duration such as `7d`, `190080s` or `0.5` into its number and its seconds per unit (`None`: no unit given).
+/// Splits a duration such as `7d`, `190080s` or `0.5` into its number and its seconds per unit (`None`: no
+/// unit given).
 pub fn parse_duration(text: &str) -> Option<(f64, Option<f64>)> {
     let cut = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
     let number: f64 = text[..cut].trim().parse().ok().filter(|n: &f64| n.is_finite() && *n > 0.0)?;

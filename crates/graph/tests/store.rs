@@ -1,5 +1,5 @@
-//! The laws of the store over random sequences of steps: what was written is what is read, in any order, from any
-//! number of readers, whether written at once or appended piece by piece.
+//! The laws of the store over random sequences of steps: what was written is what is read, in any order, from
+//! any number of readers, whether written at once or appended piece by piece.
 #![allow(clippy::unwrap_used)]
 
 use kymo_graph::store::{FeatureFacts, FeatureKind, FeatureWindow, Manifest, Plan, Writer};
@@ -137,7 +137,10 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn a_store_gives_back_every_step(steps in sequences(), part_bytes in prop_oneof![Just(1usize), Just(400), Just(1 << 20)]) {
+    fn a_store_gives_back_every_step(
+        steps in sequences(),
+        part_bytes in prop_oneof![Just(1usize), Just(400), Just(1 << 20)],
+    ) {
         let folder = tempfile::tempdir().unwrap();
         let store = write(&folder.path().join("s"), &steps, &[], part_bytes);
         check(&store, &steps);
@@ -167,7 +170,10 @@ proptest! {
             // Steps before the window are read from disk, those in it from memory: both must be right.
             for (t, whole) in steps.iter().enumerate().take(last + 1) {
                 for v in 0..VERTICES {
-                    prop_assert_eq!(&window.row(t, v as u32).unwrap()[..], &whole.features[v * WIDTH..][..WIDTH]);
+                    prop_assert_eq!(
+                        &window.row(t, v as u32).unwrap()[..],
+                        &whole.features[v * WIDTH..][..WIDTH]
+                    );
                 }
             }
             let fresh = FeatureWindow::new(&store, length, last).unwrap();
@@ -274,8 +280,8 @@ fn nothing_is_overwritten_unasked() {
     assert_eq!(names.len(), 2, "{names:?}");
 }
 
-/// Every byte of every file matters: flipped or cut anywhere, the store is refused or, where the damage is in what a
-/// reader does not look at, unchanged. It never panics.
+/// Every byte of every file matters: flipped or cut anywhere, the store is refused or, where the damage is in
+/// what a reader does not look at, unchanged. It never panics.
 #[test]
 fn damaged_stores_are_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -305,7 +311,7 @@ fn damaged_stores_are_refused() {
     verify().unwrap();
 }
 
-/// Files changed by someone who mended the checksums: whatever they say, reading ends with a result.
+/// Files changed with valid checksums: whatever they say, reading ends with a result.
 #[test]
 fn tampered_stores_do_not_panic() {
     let folder = tempfile::tempdir().unwrap();

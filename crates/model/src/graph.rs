@@ -1,11 +1,12 @@
-//! A snapshot as a model sees it: who hears whom, and the matrices that aggregation multiplies with.
+//! A snapshot as a model sees it: in-neighbours, and the matrices that aggregation multiplies with.
 //!
-//! Each of those matrices is made when it is first asked for and kept, because a snapshot is used by many windows.
+//! Each of those matrices is made when it is first asked for and kept, because a snapshot is used by many
+//! windows.
 
 use std::sync::{Arc, OnceLock};
 
 use kymo_tensor::pattern::Pattern;
-use kymo_tensor::{Error, Held, Result, Tape, Var};
+use kymo_tensor::{Error, Resident, Result, Tape, Var};
 
 /// How the weights of incoming edges are scaled before they are summed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,7 +26,7 @@ pub struct Weighted {
     /// Where.
     pub pattern: Arc<Pattern>,
     /// What, in the order of the pattern.
-    pub values: Arc<Held>,
+    pub values: Arc<Resident>,
 }
 
 impl Weighted {
@@ -76,8 +77,8 @@ impl Weighted {
 
 /// The edges of a snapshot in compressed rows by target: row `v` lists the in-neighbours of `v`.
 ///
-/// A part of a snapshot has rows for some vertices only, and columns for those and for their neighbours beyond. Its entries
-/// are in the order of the whole, so that sums over neighbours have the same bits.
+/// A part of a snapshot has rows for some vertices only, and columns for those and for their neighbours
+/// beyond. Its entries are in the order of the whole, so that sums over neighbours have the same bits.
 pub struct Graph {
     starts: Vec<usize>,
     sources: Vec<u32>,
@@ -101,7 +102,8 @@ struct Part {
 }
 
 impl Graph {
-    /// The graph whose row `v` is `starts[v]..starts[v + 1]` of `sources`, ascending, with these weights or all 1.
+    /// The graph whose row `v` is `starts[v]..starts[v + 1]` of `sources`, ascending, with these weights or
+    /// all 1.
     pub fn new(starts: Vec<usize>, sources: Vec<u32>, weights: Option<Vec<f32>>) -> Result<Graph> {
         let vertices = starts.len().saturating_sub(1);
         let wrong = |problem: &str| Err(Error::settings("graph", problem));
@@ -120,7 +122,8 @@ impl Graph {
         Ok(Graph { weights, ..Graph::empty(starts, sources) })
     }
 
-    /// The graph of these edges (source, target, weight) over so many vertices; of a repeated edge the last counts.
+    /// The graph of these edges (source, target, weight) over this many vertices; of a repeated edge the last
+    /// counts.
     pub fn from_edges(vertices: usize, edges: &[(u32, u32, f32)]) -> Result<Graph> {
         let mut sorted: Vec<(u32, u32, f32)> = edges.to_vec();
         sorted.sort_by_key(|&(source, target, _)| (target, source));
@@ -141,8 +144,8 @@ impl Graph {
         Graph::new(starts, sources, Some(weights))
     }
 
-    /// The part with the rows of `own`, which ascend, and of their neighbours `beyond`; with both random walks where `walks`,
-    /// and then `beyond` has to hold the neighbours in both directions.
+    /// The part with the rows of `own`, which ascend, and of their neighbours `beyond`; with both random
+    /// walks where `walks`, and then `beyond` has to hold the neighbours in both directions.
     pub fn part(&self, own: &[u32], beyond: &[u32], walks: bool) -> Result<Graph> {
         let mut columns = vec![u32::MAX; self.vertices()];
         let vertices: Vec<u32> = own.iter().chain(beyond).copied().collect();
@@ -270,8 +273,9 @@ impl Graph {
         })
     }
 
-    /// The matrix of graph convolution: a loop of weight 1 at every vertex that has none, then the normalisation. Degrees
-    /// are weighted and count what comes in; an edge at a vertex of degree 0 has weight 0.
+    /// The matrix of graph convolution: a loop of weight 1 at every vertex that has none, then the
+    /// normalisation. Degrees are weighted and count what comes in; an edge at a vertex of degree 0 has
+    /// weight 0.
     pub fn normalised(&self, kind: Normalisation) -> Result<Weighted> {
         kept(&self.normalised[kind as usize], || {
             let (starts, columns, mut values) = self.looped();
@@ -310,8 +314,8 @@ impl Graph {
         })
     }
 
-    /// The two random walks of diffusion convolution (DCRNN, equation 2): along the edges, each vertex handing out its
-    /// weight in shares, and against them.
+    /// The two random walks of diffusion convolution (DCRNN, equation 2): along the edges, each vertex
+    /// handing out its weight in shares, and against them.
     pub fn diffusion(&self) -> Result<[Weighted; 2]> {
         if let Some(part) = &self.part {
             let problem = "a part was made without its walks";

@@ -1,27 +1,30 @@
 //! Dynamic graph neural networks: structure encoders, time encoders, and the ways to weave them into models.
 //!
-//! A model never names a worker and never owns its parameters: the caller does, who averages, splits and saves them. What a
-//! model computes falls into two phases. In the *exchange* vertices look at each other (aggregation, attention over
-//! neighbours); in the *rows* phase every vertex is by itself (products with weights, cells over time). The second can be
-//! run for a block of vertices at a time, from the aggregation to the loss and back, which is what makes it fast.
+//! A model never names a worker and never owns its parameters: the caller does, who averages, splits and
+//! saves them. What a model computes falls into two phases. In the *exchange* vertices look at each other
+//! (aggregation, attention over neighbours); in the *rows* phase every vertex is by itself (products with
+//! weights, cells over time). The second can be run for a block of vertices at a time, from the aggregation
+//! to the loss and back, which is what makes it fast.
 
-pub mod around;
 pub mod frame;
 pub mod graph;
+pub mod halo;
 pub mod memory;
 pub mod metric;
 pub mod params;
+pub mod reuse;
 pub mod structure;
 pub mod time;
 pub mod weave;
 pub mod zoo;
 
-pub use around::{Around, Beyond};
-pub use frame::{Budget, Frame, Kept, Matrix};
+pub use frame::{Frame, Matrix, Reuse};
 pub use graph::{Graph, Normalisation};
+pub use halo::{Halo, HaloView};
 pub use kymo_tensor::{Error, Result};
 pub use memory::{Extent, Memory, Passed};
 pub use params::{Bound, Params, Slot};
+pub use reuse::{Budget, Input, ReuseSlots, SlotKey, Version};
 pub use zoo::{Config, Recipe};
 
 use std::ops::Range;
@@ -37,16 +40,18 @@ pub trait Model: Send + Sync {
     fn width(&self) -> usize;
 
     /// Whether vertices look along their edges in both directions, and not only at those whose edges come in.
-    fn looks_both_ways(&self) -> bool {
+    fn uses_out_edges(&self) -> bool {
         false
     }
 
     /// What it hands from one window to the next; `None` where it can only see a window at a time.
     fn memory(&self) -> Option<Memory>;
 
-    /// The phase in which vertices look at each other: for every snapshot the matrices that the rows phase starts from.
+    /// The phase in which vertices look at each other: for every snapshot the matrices that the rows phase
+    /// starts from.
     ///
-    /// `before` is what [`Memory::exchange`] lists, as the window before left it, or nothing at the beginning.
+    /// `before` is what [`Memory::exchange`] lists, as the window before left it, or nothing at the
+    /// beginning.
     fn exchange<'a>(
         &self,
         tape: &mut Tape<'a>,
@@ -90,9 +95,9 @@ impl<'v> Exchanged<'v> {
 
 /// The sum of a loss over the vertices, with the rows phase and the loss run block by block.
 ///
-/// `extra` are shared matrices the loss needs besides (a head's weights); `loss` gets the rows it is asked about, the
-/// embeddings of those rows for every snapshot with what they leave behind, and the extra matrices, and gives the sum over
-/// the rows.
+/// `extra` are shared matrices the loss needs besides (a head's weights); `loss` gets the rows it is asked
+/// about, the embeddings of those rows for every snapshot with what they leave behind, and the extra
+/// matrices, and gives the sum over the rows.
 pub fn loss_by_rows<'a, F>(
     tape: &mut Tape<'a>,
     model: &'a dyn Model,

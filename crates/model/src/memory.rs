@@ -5,14 +5,14 @@ use kymo_tensor::{Error, Result, Shape, Tape, Var};
 /// How large a matrix is that a model keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
-    /// A row of so many columns for each vertex.
+    /// A row of this many columns for each vertex.
     Vertices(usize),
     /// One matrix for all.
     Matrix(Shape),
 }
 
 impl Extent {
-    /// Its shape in a graph of so many vertices.
+    /// Its shape in a graph of this many vertices.
     pub fn shape(self, vertices: usize) -> Shape {
         match self {
             Extent::Vertices(columns) => Shape::new(vertices, columns),

@@ -1,6 +1,6 @@
 //! Parameters: what a model asks for, what the caller holds, and what an operation sees of them.
 
-use kymo_tensor::optim::Away;
+use kymo_tensor::optim::DeviceParams;
 use kymo_tensor::{Error, Result, Shape, Tape, Var};
 use rustc_hash::FxHashMap;
 
@@ -97,9 +97,14 @@ impl Params {
     }
 
     /// Puts all parameters on a tape from where they are on its GPU.
-    pub fn bind_away<'a>(&'a self, tape: &mut Tape<'a>, away: &'a Away, learning: bool) -> Result<Bound<'a>> {
+    pub fn bind_on_device<'a>(
+        &'a self,
+        tape: &mut Tape<'a>,
+        on_device: &'a DeviceParams,
+        learning: bool,
+    ) -> Result<Bound<'a>> {
         let bind =
-            |(number, slot): (usize, &Slot)| tape.resident(slot.shape, away.parameter(number), learning);
+            |(number, slot): (usize, &Slot)| tape.resident(slot.shape, on_device.parameter(number), learning);
         let vars = self.slots.iter().enumerate().map(bind).collect::<Result<_>>()?;
         Ok(Bound { index: &self.index, vars })
     }

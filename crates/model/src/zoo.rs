@@ -44,6 +44,23 @@ impl Default for Config {
     }
 }
 
+impl Config {
+    /// Fails where a size is 0: no model can be made for that.
+    pub fn check(&self) -> Result<()> {
+        let positive = [
+            ("features", self.features),
+            ("hidden", self.hidden),
+            ("heads", self.heads),
+            ("window", self.window),
+            ("walks", self.walks),
+        ];
+        match positive.into_iter().find(|(_, value)| *value == 0) {
+            Some((setting, _)) => Err(Error::settings(setting, "found 0, expected at least 1")),
+            None => Ok(()),
+        }
+    }
+}
+
 /// A published model.
 pub struct Recipe {
     /// Its name.
@@ -76,7 +93,8 @@ pub const ALL: &[Recipe] = &[
                 Box::new(gcn_layers(config, config.layers - 1, Activation::Relu)) as Box<dyn Structure>
             });
             let input = if config.layers > 1 { config.hidden } else { config.features };
-            Box::new(Gated { before, input, hidden: config.hidden, normalisation: config.normalisation })
+            let (layers, hidden) = (config.layers - 1, config.hidden);
+            Box::new(Gated { layers, before, input, hidden, normalisation: config.normalisation })
         },
     },
     Recipe {
@@ -182,16 +200,7 @@ pub fn find(name: &str) -> Result<&'static Recipe> {
 impl Recipe {
     /// The model, made for `config`.
     pub fn build(&self, config: &Config) -> Result<Box<dyn Model>> {
-        let positive = [
-            ("features", config.features),
-            ("hidden", config.hidden),
-            ("heads", config.heads),
-            ("window", config.window),
-            ("walks", config.walks),
-        ];
-        if let Some((setting, _)) = positive.into_iter().find(|(_, value)| *value == 0) {
-            return Err(Error::settings(setting, "found 0, expected at least 1"));
-        }
+        config.check()?;
         if !(1..=3).contains(&config.layers) {
             return Err(Error::settings("layers", format!("found {}, expected 1 to 3", config.layers)));
         }
@@ -208,33 +217,39 @@ fn stacked(structure: impl Structure + 'static, time: Option<Box<dyn Time>>) -> 
     Box::new(Stacked { structure: Box::new(structure), time })
 }
 
-/// Layers from the features to the hidden columns; `last` is what the last one does to its result.
-fn layers(config: &Config, count: usize, make: impl Fn(String, usize, bool) -> Box<dyn Structure>) -> Layers {
+/// Layers from the features to the hidden columns; `make` gets the name, the number and the input columns of
+/// each.
+fn layers(
+    config: &Config,
+    count: usize,
+    make: impl Fn(String, usize, usize) -> Box<dyn Structure>,
+) -> Layers {
     let layer = |number: usize| {
         let input = if number == 0 { config.features } else { config.hidden };
-        make(format!("structure.{number}"), input, number + 1 == count)
+        make(format!("structure.{number}"), number, input)
     };
     Layers((0..count).map(layer).collect())
 }
 
 fn gcn_layers(config: &Config, count: usize, last: Activation) -> Layers {
-    layers(config, count, |name, input, is_last| {
-        let activation = if is_last { last } else { Activation::Relu };
-        Box::new(Gcn { name, input, output: config.hidden, normalisation: config.normalisation, activation })
+    let (output, normalisation) = (config.hidden, config.normalisation);
+    layers(config, count, |name, layer, input| {
+        let activation = if layer + 1 == count { last } else { Activation::Relu };
+        Box::new(Gcn { layer, name, input, output, normalisation, activation })
     })
 }
 
 fn gat_layers(config: &Config) -> Layers {
     let (heads, dimension) = (config.heads, config.hidden / config.heads);
-    layers(config, config.layers, |name, input, _| {
+    layers(config, config.layers, |name, _, input| {
         Box::new(Gat { name, input, heads, dimension, activation: Activation::Elu })
     })
 }
 
 fn sage_layers(config: &Config) -> Layers {
     let (output, gather) = (config.hidden, config.gather);
-    layers(config, config.layers, |name, input, _| {
-        Box::new(Sage { name, input, output, gather, activation: Activation::Relu })
+    layers(config, config.layers, |name, layer, input| {
+        Box::new(Sage { layer, name, input, output, gather, activation: Activation::Relu })
     })
 }
 

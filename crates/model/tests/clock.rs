@@ -69,7 +69,8 @@ fn every_snapshot_takes_time_of_its_own() {
                 let aggregation = |step: usize| times.steps[step][Stage::Aggregation as usize];
                 assert!((0..STEPS).all(|step| aggregation(step) > 0.0), "{what}");
                 assert_eq!(times.window[Stage::Aggregation as usize], 0.0, "{what}");
-                // What follows time is all in its stage: rows have products of their own, but not where vertices remember.
+                // What follows time is all in its stage: rows have products of their own, but not where
+                // vertices remember.
                 let time: f64 = times.steps.iter().map(|stages| stages[Stage::Time as usize]).sum();
                 assert_eq!(time > 0.0, recipe.parts[1] != "none", "{what}");
             }
@@ -77,7 +78,7 @@ fn every_snapshot_takes_time_of_its_own() {
     }
 }
 
-/// A structure encoder in which nobody hears anybody.
+/// A structure encoder that aggregates nothing.
 struct Deaf;
 
 impl Structure for Deaf {

@@ -1,11 +1,11 @@
-//! Every model on a GPU against the same model on the host: outputs within 1e-5 and gradients within 1e-4 of their largest, and the same
-//! bits when it is done again. Without a GPU the test says that it was skipped.
+//! Every model on a GPU against the same model on the host: outputs within 1e-5 and gradients within 1e-4 of
+//! their largest, and the same bits when it is done again. Without a GPU the test says that it was skipped.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
-use kymo_model::{Budget, Config, Exchanged, Frame, Graph, Kept, Params, loss_by_rows, zoo};
+use kymo_model::{Budget, Config, Exchanged, Frame, Graph, Params, Reuse, ReuseSlots, loss_by_rows, zoo};
 use kymo_tensor::cuda::{self, Device, Options};
-use kymo_tensor::{Arena, Held, Shape, Tape};
+use kymo_tensor::{Arena, Resident, Shape, Tape};
 
 const VERTICES: usize = 700;
 const STEPS: usize = 3;
@@ -16,7 +16,8 @@ fn random(place: u64) -> u64 {
     (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB) >> 20
 }
 
-/// Skewed snapshots, each with a hub that hears almost everybody and with vertices that hear nobody.
+/// Skewed snapshots, each with a hub that has almost all vertices as neighbours and with vertices that have
+/// none.
 fn graphs() -> Vec<Graph> {
     let graph = |step: u64| {
         let below = VERTICES as u64;
@@ -38,10 +39,16 @@ fn numbers(count: usize, salt: u64) -> Vec<f32> {
 }
 
 /// The loss, the outputs of the last step and the gradients of all parameters.
-fn run(arena: &Arena, graphs: &[Graph], kept: Option<&[Kept]>, name: &str, config: &Config) -> Vec<Vec<f32>> {
+fn run(
+    arena: &Arena,
+    graphs: &[Graph],
+    slots: Option<&[ReuseSlots]>,
+    name: &str,
+    config: &Config,
+) -> Vec<Vec<f32>> {
     let model = zoo::find(name).unwrap().build(config).unwrap();
     let params = Params::new(model.slots(), 5).unwrap();
-    let features: Vec<Held> =
+    let features: Vec<Resident> =
         (0..STEPS).map(|t| numbers(VERTICES * config.features, t as u64).into()).collect();
     let targets = numbers(VERTICES * config.hidden, 99);
     let mut tape = Tape::new(arena);
@@ -49,7 +56,10 @@ fn run(arena: &Arena, graphs: &[Graph], kept: Option<&[Kept]>, name: &str, confi
     let mut window = Vec::new();
     for (t, (graph, features)) in graphs.iter().zip(&features).enumerate() {
         let features = tape.held(Shape::new(VERTICES, config.features), features).unwrap();
-        window.push(Frame { kept: kept.map(|kept| &kept[t]), ..Frame::new(graph, features) });
+        window.push(Frame {
+            reuse: slots.map(|slots| Reuse { slots: &slots[t], parameters: None }),
+            ..Frame::new(graph, features)
+        });
     }
     let outputs = model.forward(&mut tape, &bound, &window).unwrap();
     let mut found = vec![tape.read(*outputs.last().unwrap()).unwrap().into_owned()];
@@ -109,8 +119,9 @@ fn every_model_comes_to_the_same_on_a_gpu() {
                 );
                 assert!(found.iter().all(|value| value.is_finite()), "{what}: {number}");
             }
-            // Again, with what the first layer hears kept: computed the first time, found the second.
-            let kept: Vec<Kept> = graphs.iter().map(|_| Kept::new(Budget::new(usize::MAX))).collect();
+            // Again, with the first layer's aggregated input kept: computed the first time, found the second.
+            let kept: Vec<ReuseSlots> =
+                graphs.iter().map(|_| ReuseSlots::new(Budget::new(usize::MAX))).collect();
             for _ in 0..2 {
                 assert!(
                     run(&arena, &graphs, Some(&kept), recipe.name, &config) == found,

@@ -1,6 +1,7 @@
 //! What a layout costs: the load of each worker, and the edges that lead from one worker to another.
 //!
-//! The load of a cell is 1 + its in-degree: one row of its own to be computed, and one row added in for each neighbour.
+//! The load of a cell is 1 + its in-degree: one row of its own to be computed, and one row added in for each
+//! neighbour.
 
 use std::ops::Range;
 

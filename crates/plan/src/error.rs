@@ -9,7 +9,7 @@ pub enum Error {
     /// The graph or its store.
     #[error(transparent)]
     Graph(#[from] kymo_graph::Error),
-    /// The request is wrong: whoever typed it must ask for something else.
+    /// The request is wrong: it must be asked for otherwise.
     #[error("{setting}: {problem}")]
     Settings {
         /// The setting at fault.
@@ -19,7 +19,8 @@ pub enum Error {
     },
     /// The METIS library gave up: another partitioner may do.
     #[error(
-        "METIS cannot cut {vertices} vertices and {links} links into {workers} parts: {answer}; use 'hash' or 'block' instead"
+        "METIS cannot cut {vertices} vertices and {links} links into {workers} parts: {answer}; use 'hash' \
+         or 'block' instead"
     )]
     Metis {
         /// Vertices it was given.

@@ -28,12 +28,14 @@ struct Cells {
 }
 
 enum Kind {
-    /// The owner of each vertex, the same at all steps, and the lists of own vertices once somebody asked.
+    /// The owner of each vertex, the same at all steps, and the lists of own vertices once they were asked
+    /// for.
     Vertex(Vec<Worker>, OnceLock<Vec<Arc<Vec<Vertex>>>>),
     /// The owner of each step, and the lists "all vertices" and "none".
     Step(Vec<Worker>, [Arc<Vec<Vertex>>; 2]),
-    /// For each step the owner of each vertex. Neighbours in time that are equal are one array.
-    Cell(Vec<Arc<Vec<Worker>>>),
+    /// For each step the owner of each vertex, and the first step of its run. Neighbours in time that are
+    /// equal are one array.
+    Cell(Vec<Arc<Vec<Worker>>>, Vec<Step>),
 }
 
 /// The owners of all vertices at one step, for tight loops.
@@ -77,7 +79,8 @@ impl Layout {
         Ok(Layout::new(workers, vertices, steps, Kind::Step(owners, lists)))
     }
 
-    /// Every cell has an owner of its own: `owners[step][vertex]`. Neighbours in time that are equal share memory.
+    /// Every cell has an owner of its own: `owners[step][vertex]`. Neighbours in time that are equal share
+    /// memory.
     pub fn by_cell(workers: usize, owners: Vec<Vec<Worker>>) -> Result<Layout> {
         Layout::by_shared_cell(workers, owners.into_iter().map(Arc::new))
     }
@@ -109,7 +112,12 @@ impl Layout {
             steps.push(next);
         }
         let vertices = steps.first().map_or(0, |owners| owners.len());
-        Ok(Layout::new(workers, vertices, steps.len(), Kind::Cell(steps)))
+        let mut runs: Vec<Step> = Vec::with_capacity(steps.len());
+        for (step, owners) in steps.iter().enumerate() {
+            let goes_on = step > 0 && Arc::ptr_eq(owners, &steps[step - 1]);
+            runs.push(if goes_on { runs[step - 1] } else { step });
+        }
+        Ok(Layout::new(workers, vertices, steps.len(), Kind::Cell(steps, runs)))
     }
 
     fn new(workers: usize, vertices: usize, steps: usize, kind: Kind) -> Layout {
@@ -141,7 +149,7 @@ impl Layout {
         match &self.0.kind {
             Kind::Vertex(owners, _) => Owners::Each(owners),
             Kind::Step(owners, _) => Owners::One(owners[step] as usize),
-            Kind::Cell(steps) => Owners::Each(&steps[step]),
+            Kind::Cell(steps, _) => Owners::Each(&steps[step]),
         }
     }
 
@@ -161,7 +169,17 @@ impl Layout {
             Kind::Step(owners, [all, none]) => {
                 Arc::clone(if owners[step] as usize == worker { all } else { none })
             }
-            Kind::Cell(steps) => Arc::new(Owners::Each(&steps[step]).own(worker, self.0.vertices)),
+            Kind::Cell(steps, _) => Arc::new(Owners::Each(&steps[step]).own(worker, self.0.vertices)),
+        }
+    }
+
+    /// The first of the steps without a break up to this one at which all vertices have the same owners.
+    pub(crate) fn run(&self, step: Step) -> Step {
+        match &self.0.kind {
+            Kind::Vertex(..) => 0,
+            // Whole steps are known by their owner, not by their run.
+            Kind::Step(..) => step,
+            Kind::Cell(_, runs) => runs[step],
         }
     }
 
@@ -171,7 +189,7 @@ impl Layout {
             Kind::Vertex(..) => true,
             Kind::Step(owners, _) => steps.clone().skip(1).all(|step| owners[step] == owners[step - 1]),
             // Equal neighbours are one array, so there is nothing to compare.
-            Kind::Cell(owners) => {
+            Kind::Cell(owners, _) => {
                 steps.clone().skip(1).all(|step| Arc::ptr_eq(&owners[step], &owners[step - 1]))
             }
         }
@@ -199,7 +217,7 @@ impl fmt::Debug for Layout {
     }
 }
 
-/// Whether there can be so many workers.
+/// Whether there can be this many workers.
 pub(crate) fn check_workers(workers: usize) -> Result<()> {
     match workers {
         1..=MOST_WORKERS => Ok(()),
@@ -242,8 +260,9 @@ mod tests {
     #[test]
     fn equal_neighbours_in_time_are_one_array() {
         let layout = Layout::by_cell(2, vec![vec![0, 1], vec![0, 1], vec![1, 1], vec![0, 1]]).unwrap();
-        let Kind::Cell(steps) = &layout.0.kind else { unreachable!() };
+        let Kind::Cell(steps, runs) = &layout.0.kind else { unreachable!() };
         assert!(Arc::ptr_eq(&steps[0], &steps[1]) && !Arc::ptr_eq(&steps[0], &steps[3]));
+        assert_eq!(*runs, [0, 0, 2, 3]);
         assert!(layout.stays(0..2) && !layout.stays(1..3) && layout.stays(3..4) && layout.stays(2..2));
         let moved = Layout::by_step(2, 1, vec![0, 0, 1]).unwrap();
         assert!(moved.stays(0..2) && !moved.stays(0..3) && moved.stays(2..3));

@@ -1,13 +1,15 @@
-//! A plan: what every worker will do in an epoch, to be read, checked and compared before it is paid for.
+//! A priced plan: what every worker will do in an epoch and what that costs, to be read, checked and
+//! compared.
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+use crate::epoch::EpochPlan;
 use crate::error::{Error, Result};
 
 /// Bytes that a worker sends in an epoch, by what they are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sent {
     /// Rows of neighbours, and their gradients.
     pub neighbours: u64,
@@ -38,7 +40,7 @@ impl Sent {
 }
 
 /// What one worker will do in an epoch.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Share {
     /// Vertices and steps that it works on, each counted in every window.
     pub cells: u64,
@@ -46,17 +48,19 @@ pub struct Share {
     pub edges: u64,
     /// Bytes it sends.
     pub sent: Sent,
-    /// Bytes of memory it needs: snapshots, what is kept until the way back, parameters.
+    /// Bytes of memory it needs: snapshots, what is kept until the backward pass, parameters.
     pub memory: u64,
     /// Seconds of computing.
     pub seconds: f64,
 }
 
 /// What all workers will do in an epoch.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// The strategy.
     pub strategy: String,
+    /// Who runs what, when.
+    pub epoch: EpochPlan,
     /// One for each worker.
     pub workers: Vec<Share>,
     /// Windows of an epoch.
@@ -103,7 +107,8 @@ impl Plan {
             return Ok(());
         }
         let problem = format!(
-            "{} needs {} at worker {worker}, {} more than the {} it may use; give more memory, use more workers, shorten the \
+            "{} needs {} at worker {worker}, {} more than the {} it may use; give more memory, use more \
+             workers, shorten the \
              window, or choose another strategy (kymo plan compares them)",
             self.strategy,
             readable(share.memory),
@@ -138,7 +143,8 @@ impl fmt::Display for Plan {
         )?;
         writeln!(
             f,
-            "worker       cells       edges      memory  neighbours      states    shuffled   gradients   seconds"
+            "worker       cells       edges      memory  neighbours      states    shuffled   gradients   \
+             seconds"
         )?;
         for (worker, share) in self.workers.iter().enumerate() {
             let sent = share.sent;
@@ -185,6 +191,7 @@ mod tests {
         let share = |memory| Share { memory, ..Share::default() };
         let plan = Plan {
             strategy: "pts".into(),
+            epoch: EpochPlan::default(),
             workers: vec![share(1 << 20), share(3 << 20)],
             windows: 1,
             iterations: 1,

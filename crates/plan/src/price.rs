@@ -1,18 +1,20 @@
 //! What a way of sharing the work costs, before it is paid.
 //!
-//! Bytes are exact: they follow from the same routes that rows will take. Memory counts what is held at once. Time is an
-//! estimate from rates of a machine; which strategy is faster than another depends on them less than how fast each is.
+//! Bytes are exact: they follow from the same routes that rows will take. Memory counts what is held at once.
+//! Time is an estimate from rates of a machine; which strategy is faster than another depends on them less
+//! than how fast each is.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use kymo_graph::{Step, Store, Vertex};
 
+use crate::batch::Window;
+use crate::epoch::EpochPlan;
 use crate::error::Result;
 use crate::plan::{Plan, Sent, Share};
 use crate::route::Route;
-use crate::schedule::Schedule;
-use crate::shares::{Place, Shares};
+use crate::shares::{OwnersKey, Ownership, Shares};
 use crate::work::{Moves, Work};
 
 /// How fast a worker is.
@@ -35,25 +37,32 @@ impl Default for Rates {
     }
 }
 
-/// Bytes of an edge and of a vertex in the matrices of a snapshot.
+/// Bytes of an edge and of a vertex in the matrices of a snapshot: both orders, values, and where rows start.
 const EDGE_BYTES: u64 = 36;
 const VERTEX_BYTES: u64 = 60;
 
-/// What is to be shared.
+/// Bytes of a snapshot in memory, with this many vertices, edges and columns of features.
+pub fn snapshot_bytes(vertices: u64, edges: u64, columns: u64) -> u64 {
+    edges * EDGE_BYTES + vertices * (VERTEX_BYTES + 4 * columns)
+}
+
+/// What is to be priced.
 pub struct Job<'a> {
     /// The data.
     pub store: &'a Store,
-    /// The windows of an epoch.
+    /// The windows of an epoch, in the order of time.
     pub windows: &'a [Range<Step>],
-    /// Windows of an iteration.
-    pub at_once: usize,
+    /// Who runs which of them when.
+    pub epoch: &'a EpochPlan,
+    /// Who owns which cells, where workers share windows.
+    pub shares: Option<&'a Shares>,
     /// What the model does to a window.
     pub work: &'a Work,
     /// Workers.
     pub workers: usize,
     /// Whether a window begins with what the one before left.
     pub follows: bool,
-    /// The pairs that the task asks about in a window, by its number.
+    /// The pairs that the task asks about in a window.
     pub pairs: &'a AskPairs<'a>,
 }
 
@@ -61,25 +70,23 @@ pub struct Job<'a> {
 pub type Asked = (Step, Vec<(Vertex, Vertex)>);
 
 /// Tells the pairs of a window.
-pub type AskPairs<'a> = dyn Fn(usize) -> Result<Vec<Asked>> + 'a;
-
-/// How windows are shared.
-#[derive(Clone, Copy)]
-pub enum Deal<'a> {
-    /// Whole windows, in turns.
-    InTurns,
-    /// Whole windows, as a schedule has it.
-    Scheduled(&'a Schedule),
-    /// Cut into cells.
-    Cells(&'a Shares),
-}
+pub type AskPairs<'a> = dyn Fn(&Window) -> Result<Vec<Asked>> + 'a;
 
 /// Seconds that each window takes a worker by itself.
 pub fn window_seconds(job: &Job<'_>, rates: Rates) -> Result<Vec<f64>> {
     let mut pricing =
         Pricing { job, shares: None, rates, workers: vec![Share::default()], routes: BTreeMap::new() };
-    let facts = pricing.steps(&mut 0)?;
-    Ok(job.windows.iter().map(|window| pricing.whole(&facts, window, 0)).collect())
+    let parts = pricing.steps(&mut 0)?;
+    Ok(job.windows.iter().map(|window| pricing.whole(&parts, window, 0)).collect())
+}
+
+/// Bytes that each window takes while a worker runs it by itself, parameters included.
+pub fn window_bytes(job: &Job<'_>) -> Result<Vec<u64>> {
+    let rates = Rates::default();
+    let pricing = Pricing { job, shares: None, rates, workers: Vec::new(), routes: BTreeMap::new() };
+    let parts = pricing.steps(&mut 0)?;
+    let bytes = |window: &Range<Step>| pricing.at_once(&parts, window, None, 0);
+    Ok(job.windows.iter().map(|window| bytes(window) + job.work.replicated as u64).collect())
 }
 
 /// Seconds that close an iteration: the sum of gradients.
@@ -87,62 +94,44 @@ pub fn closing_seconds(job: &Job<'_>, rates: Rates) -> f64 {
     if job.workers < 2 { 0.0 } else { 8.0 * job.work.reduced as f64 / rates.wire + rates.latency }
 }
 
-/// The plan of a strategy.
-pub fn price(strategy: &str, job: &Job<'_>, deal: Deal<'_>, rates: Rates) -> Result<Plan> {
-    let shares = match deal {
-        Deal::Cells(shares) => Some(shares),
-        _ => None,
-    };
+/// What the plan of an epoch costs.
+pub fn price(strategy: &str, job: &Job<'_>, rates: Rates) -> Result<Plan> {
+    let shares = job.shares;
     let mut pricing =
         Pricing { job, shares, rates, workers: vec![Share::default(); job.workers], routes: BTreeMap::new() };
     let (mut seconds, mut edge_cut) = (0.0, 0);
-    let facts = pricing.steps(&mut edge_cut)?;
-    let iterations = iterations(job, deal);
-    for iteration in &iterations {
-        let mut busy = vec![0.0; job.workers];
-        for &(number, worker) in iteration {
-            let window = &job.windows[number];
-            match shares {
-                Some(shares) => {
-                    seconds += pricing.window(shares, &facts, window);
-                    pricing.pairs(shares, number)?;
-                    pricing.brought(shares, number);
-                }
-                None => busy[worker] += pricing.whole(&facts, window, worker),
+    let parts = pricing.steps(&mut edge_cut)?;
+    for iteration in &job.epoch.iterations {
+        if let Some(shares) = shares {
+            for window in iteration.windows() {
+                seconds += pricing.window(shares, &parts, &window.steps);
+                pricing.pairs(shares, window)?;
+                pricing.brought(shares, window);
             }
+        } else {
+            let mut slowest: f64 = 0.0;
+            for (worker, batches) in iteration.workers.iter().enumerate() {
+                let windows = batches.iter().flat_map(|batch| &batch.windows);
+                let busy = windows.map(|window| pricing.whole(&parts, &window.steps, worker)).sum();
+                slowest = slowest.max(busy);
+            }
+            seconds += slowest;
         }
         pricing.reduce();
-        seconds += busy.into_iter().fold(0.0, f64::max) + closing_seconds(job, rates);
+        seconds += closing_seconds(job, rates);
     }
-    pricing.memory(&facts);
+    pricing.memory(&parts);
     Ok(Plan {
         strategy: strategy.into(),
+        epoch: job.epoch.clone(),
         workers: pricing.workers,
         windows: job.windows.len(),
-        iterations: iterations.len(),
+        iterations: job.epoch.iterations.len(),
         seconds,
         bound: None,
         chart: None,
         edge_cut,
     })
-}
-
-/// Of every iteration, the windows and who trains them.
-fn iterations(job: &Job<'_>, deal: Deal<'_>) -> Vec<Vec<(usize, usize)>> {
-    if let Deal::Scheduled(schedule) = deal {
-        let iteration = |workers: &Vec<Vec<usize>>| {
-            let of = |(worker, groups): (usize, &Vec<usize>)| {
-                groups.iter().map(move |&group| (group, worker)).collect::<Vec<_>>()
-            };
-            workers.iter().enumerate().flat_map(of).collect()
-        };
-        return schedule.iterations.iter().map(iteration).collect();
-    }
-    let numbers: Vec<usize> = (0..job.windows.len()).collect();
-    let in_turns = |windows: &[usize]| {
-        windows.iter().enumerate().map(|(place, &number)| (number, place % job.workers)).collect()
-    };
-    numbers.chunks(job.at_once.max(1)).map(in_turns).collect()
 }
 
 /// What a worker has of a step.
@@ -156,14 +145,17 @@ struct Part {
 }
 
 /// Of each step and owners, the parts of all workers.
-type Parts = BTreeMap<(Step, usize), Vec<Part>>;
+type Parts = BTreeMap<(Step, OwnersKey), Vec<Part>>;
+
+/// The key of a snapshot that is not cut.
+const WHOLE: OwnersKey = OwnersKey::One(0);
 
 struct Pricing<'a> {
     job: &'a Job<'a>,
     shares: Option<&'a Shares>,
     rates: Rates,
     workers: Vec<Share>,
-    routes: BTreeMap<[usize; 2], Vec<[u64; 2]>>,
+    routes: BTreeMap<[OwnersKey; 2], Vec<[u64; 2]>>,
 }
 
 impl Pricing<'_> {
@@ -173,7 +165,7 @@ impl Pricing<'_> {
         for window in self.job.windows {
             for t in window.clone() {
                 let place = self.shares.map(|shares| shares.structure(window, t));
-                let key = (t, place.as_ref().map_or(0, Place::key));
+                let key = (t, place.as_ref().map_or(WHOLE, Ownership::key));
                 if parts.contains_key(&key) {
                     continue;
                 }
@@ -209,7 +201,7 @@ impl Pricing<'_> {
         Ok(parts)
     }
 
-    /// Seconds of structure and of rows for one step of one part, forth and back.
+    /// Seconds of structure and of rows for one step of one part, forward and backward.
     fn seconds(&self, part: &Part) -> [f64; 2] {
         let work = self.job.work;
         let structure = 3.0 * (part.edges + part.own) as f64 * work.aggregated as f64 / self.rates.aggregated;
@@ -221,7 +213,7 @@ impl Pricing<'_> {
     fn whole(&mut self, parts: &Parts, window: &Range<Step>, worker: usize) -> f64 {
         let mut seconds = 0.0;
         for t in window.clone() {
-            let part = parts.get(&(t, 0)).and_then(|parts| parts.first()).cloned().unwrap_or_default();
+            let part = parts.get(&(t, WHOLE)).and_then(|parts| parts.first()).cloned().unwrap_or_default();
             seconds += self.seconds(&part).iter().sum::<f64>();
             self.workers[worker].cells += part.own;
             self.workers[worker].edges += part.edges;
@@ -231,7 +223,7 @@ impl Pricing<'_> {
     }
 
     /// Rows that every worker sends and receives along a route.
-    fn route(&mut self, shares: &Shares, from: &Place, to: &Place) -> Option<Vec<[u64; 2]>> {
+    fn route(&mut self, shares: &Shares, from: &Ownership, to: &Ownership) -> Option<Vec<[u64; 2]>> {
         let key = [from.key(), to.key()];
         if key[0] == key[1] {
             return None;
@@ -248,7 +240,7 @@ impl Pricing<'_> {
         let moves = shares.moves(window);
         let (mut busy, mut one_after_the_other) = (vec![0.0; workers], 0.0);
         let mut sent = vec![Sent::default(); workers];
-        let mut before: Option<[Place; 2]> = None;
+        let mut before: Option<[Ownership; 2]> = None;
         let mut exchanges = 0;
         for (t, movements) in window.clone().zip(&self.job.work.steps) {
             let places = [shares.structure(window, t), shares.rows(window, t)];
@@ -315,10 +307,10 @@ impl Pricing<'_> {
     }
 
     /// Rows of the other ends of pairs: each goes once to every worker that asks about it.
-    fn pairs(&mut self, shares: &Shares, number: usize) -> Result<()> {
-        let (window, bytes) = (&self.job.windows[number], 4 * self.job.work.paired as u64);
-        for (t, pairs) in (self.job.pairs)(number)? {
-            let place = shares.rows(window, t);
+    fn pairs(&mut self, shares: &Shares, window: &Window) -> Result<()> {
+        let bytes = 4 * self.job.work.paired as u64;
+        for (t, pairs) in (self.job.pairs)(window)? {
+            let place = shares.rows(&window.steps, t);
             let owners = place.owners();
             let elsewhere = |&(first, second): &(Vertex, Vertex)| {
                 let (at, from) = (owners.of(first), owners.of(second));
@@ -335,9 +327,9 @@ impl Pricing<'_> {
     }
 
     /// What the window before left behind, which no gradient goes back through.
-    fn brought(&mut self, shares: &Shares, number: usize) {
-        let Some(before) = number.checked_sub(1).filter(|_| self.job.follows) else { return };
-        let (before, window) = (&self.job.windows[before], &self.job.windows[number]);
+    fn brought(&mut self, shares: &Shares, window: &Window) {
+        let Some(before) = window.number.checked_sub(1).filter(|_| self.job.follows) else { return };
+        let (before, window) = (&self.job.windows[before], &window.steps);
         for movement in &self.job.work.brought {
             let place = |window: &Range<Step>, t: Step| match movement.moves {
                 Moves::Carried => shares.structure(window, t),
@@ -362,25 +354,48 @@ impl Pricing<'_> {
         }
     }
 
-    /// What is needed at once: the snapshots of a window, what is kept of it until the way back, and parameters. Snapshots of
-    /// other windows are kept while there is room.
+    /// What is needed at once: the snapshots of a window and of the next one, which is read meanwhile, what
+    /// is kept of the window until the backward pass, and parameters. Snapshots of other windows are kept
+    /// while there is room.
     fn memory(&mut self, parts: &Parts) {
-        let work = self.job.work;
-        let frame = |part: &Part| {
-            (part.own + part.beyond) * (VERTEX_BYTES + 4 * work.features as u64) + part.edges * EDGE_BYTES
-        };
-        for worker in 0..self.job.workers {
-            let of = |parts: &Vec<Part>| parts.get(worker).or(parts.first()).cloned().unwrap_or_default();
-            let need = |window: &Range<Step>| {
-                let step = |t: Step| {
-                    let key = self.shares.map_or(0, |shares| shares.structure(window, t).key());
-                    let part = parts.get(&(t, key)).map(of).unwrap_or_default();
-                    frame(&part) + part.own * 4 * work.kept as u64
-                };
-                window.clone().map(step).sum::<u64>()
-            };
-            let most = self.job.windows.iter().map(need).max().unwrap_or(0);
-            self.workers[worker].memory = most + work.replicated as u64;
+        let mut most = vec![0; self.job.workers];
+        for (worker, most) in most.iter_mut().enumerate() {
+            for iteration in &self.job.epoch.iterations {
+                let windows: Vec<&Range<Step>> = iteration
+                    .of(worker)
+                    .iter()
+                    .flat_map(|batch| &batch.windows)
+                    .map(|window| &window.steps)
+                    .collect();
+                for (place, window) in windows.iter().enumerate() {
+                    let next = windows.get(place + 1).copied();
+                    *most = (*most).max(self.at_once(parts, window, next, worker));
+                }
+            }
         }
+        for (share, most) in self.workers.iter_mut().zip(most) {
+            share.memory = most + self.job.work.replicated as u64;
+        }
+    }
+
+    /// Bytes of a window at a worker while it is trained on and the next one is read.
+    fn at_once(&self, parts: &Parts, window: &Range<Step>, next: Option<&Range<Step>>, worker: usize) -> u64 {
+        let work = self.job.work;
+        let key = |window: &Range<Step>, t: Step| {
+            (t, self.shares.map_or(WHOLE, |shares| shares.structure(window, t).key()))
+        };
+        let part = |key: &(Step, OwnersKey)| {
+            let all = parts.get(key);
+            all.and_then(|all| all.get(worker).or(all.first())).cloned().unwrap_or_default()
+        };
+        let here: BTreeSet<(Step, OwnersKey)> = window.clone().map(|t| key(window, t)).collect();
+        let ahead = next.into_iter().flat_map(|next| next.clone().map(|t| key(next, t)));
+        let held: BTreeSet<(Step, OwnersKey)> = here.iter().copied().chain(ahead).collect();
+        let snapshot = |key: &(Step, OwnersKey)| {
+            let part = part(key);
+            snapshot_bytes(part.own + part.beyond, part.edges, work.features as u64)
+        };
+        let kept = |key: &(Step, OwnersKey)| part(key).own * 4 * work.kept as u64;
+        held.iter().map(snapshot).sum::<u64>() + here.iter().map(kept).sum::<u64>()
     }
 }

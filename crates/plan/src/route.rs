@@ -1,4 +1,5 @@
-//! Rows that move between workers: from one layout to another, and to whoever needs a neighbour's row.
+//! Rows that move between workers: from one layout to another, and to the workers that need a neighbour's
+//! row.
 
 use std::sync::Arc;
 
@@ -8,8 +9,9 @@ use crate::layout::{Layout, Owners};
 
 /// Rows that move between workers, as one of them sees it.
 ///
-/// Row `sends[p][i]` of the input goes to worker `p`, where it becomes row `receives[me][i]` of `p`'s output; rows that
-/// stay are the entry of oneself. The gradient of a route is the route reversed (sums where a row was sent to several).
+/// Row `sends[p][i]` of the input goes to worker `p`, where it becomes row `receives[me][i]` of `p`'s output;
+/// rows that stay are the entry of oneself. The gradient of a route is the route reversed (sums where a row
+/// was sent to several).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
     /// Who sees it like this.
@@ -25,7 +27,8 @@ pub struct Route {
 }
 
 impl Route {
-    /// From the owners at one place to the owners at another: rows are the own vertices, ascending, on both sides.
+    /// From the owners at one place to the owners at another: rows are the own vertices, ascending, on both
+    /// sides.
     pub fn between(from: Owners<'_>, to: Owners<'_>, vertices: usize, workers: usize, rank: usize) -> Route {
         let (mut sends, mut receives) = (vec![Vec::new(); workers], vec![Vec::new(); workers]);
         let (mut rows_in, mut rows_out) = (0, 0);
@@ -53,7 +56,7 @@ impl Route {
             && same(&self.receives[self.rank])
     }
 
-    /// The way back.
+    /// The route of the gradients.
     pub fn reversed(&self) -> Route {
         Route {
             rank: self.rank,
@@ -81,7 +84,7 @@ impl Route {
 
 /// Rows of neighbours that a worker needs at a step to aggregate for its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Halo {
+pub struct HaloRows {
     /// The own vertices, ascending.
     pub own: Arc<Vec<Vertex>>,
     /// The neighbours that belong to others, grouped by owner in the order of ranks, ascending in each group.
@@ -90,11 +93,11 @@ pub struct Halo {
     pub route: Route,
 }
 
-impl Halo {
+impl HaloRows {
     /// One pass over the edges: every worker can work out its own without asking the others.
     ///
-    /// A vertex needs the source of each edge that leads to it. `both` also counts the targets of own vertices' edges as
-    /// neighbours (random walks in both directions).
+    /// A vertex needs the source of each edge that leads to it. `both` also counts the targets of own
+    /// vertices' edges as neighbours (random walks in both directions).
     pub fn of(
         snapshot: &Snapshot<'_>,
         owners: Owners<'_>,
@@ -102,13 +105,13 @@ impl Halo {
         workers: usize,
         rank: usize,
         both: bool,
-    ) -> Halo {
-        Halo::around(Arc::new(owners.own(rank, vertices)), snapshot, owners, workers, rank, both)
+    ) -> HaloRows {
+        HaloRows::around(Arc::new(owners.own(rank, vertices)), snapshot, owners, workers, rank, both)
     }
 
-    /// As [`Halo::of`], at a step of a layout whose list of own vertices it shares.
-    pub fn at(snapshot: &Snapshot<'_>, layout: &Layout, step: Step, rank: usize, both: bool) -> Halo {
-        Halo::around(layout.own(rank, step), snapshot, layout.owners(step), layout.workers(), rank, both)
+    /// As [`HaloRows::of`], at a step of a layout whose list of own vertices it shares.
+    pub fn at(snapshot: &Snapshot<'_>, layout: &Layout, step: Step, rank: usize, both: bool) -> HaloRows {
+        HaloRows::around(layout.own(rank, step), snapshot, layout.owners(step), layout.workers(), rank, both)
     }
 
     fn around(
@@ -118,9 +121,10 @@ impl Halo {
         workers: usize,
         rank: usize,
         both: bool,
-    ) -> Halo {
+    ) -> HaloRows {
         let (mut needs, mut gives) = (vec![Vec::new(); workers], vec![Vec::new(); workers]);
-        // Where one worker owns all there is nothing to look for; self-loops have one owner and drop out below.
+        // Where one worker owns all there is nothing to look for; self-loops have one owner and drop out
+        // below.
         let edges = if matches!(owners, Owners::One(_)) { &[] } else { &*snapshot.edges };
         for edge in edges {
             let (source, target) = (owners.of(edge.source()), owners.of(edge.target()));
@@ -155,6 +159,6 @@ impl Halo {
         let receives: Vec<Vec<u32>> = receives.collect();
         let beyond = needs.concat();
         let route = Route { rank, rows_in: own.len(), rows_out: beyond.len(), sends, receives };
-        Halo { own, beyond, route }
+        HaloRows { own, beyond, route }
     }
 }

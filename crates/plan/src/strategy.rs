@@ -1,13 +1,13 @@
-//! Ways to be parallel, by the names the field gives them.
+//! Ways to be parallel, by the names that the field gives them.
 
 use crate::error::{Error, Result};
 
 /// How the work of training is shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Parallel {
-    /// Each worker trains whole groups of snapshots, dealt out in turns.
+pub enum Scheme {
+    /// Each worker trains whole groups of snapshots, assigned in turns.
     Groups,
-    /// Each worker trains whole groups of snapshots, dealt out by a scheduler that knows what they cost.
+    /// Each worker trains whole groups of snapshots, assigned by a scheduler that knows what they cost.
     Scheduled(
         /// The name of the scheduler.
         &'static str,
@@ -29,7 +29,7 @@ pub struct Strategy {
     /// One line about it.
     pub about: &'static str,
     /// What it does.
-    pub parallel: Parallel,
+    pub scheme: Scheme,
 }
 
 /// Every strategy, in the order of the help.
@@ -37,24 +37,31 @@ pub const ALL: &[Strategy] = &[
     Strategy {
         name: "psg",
         about: "each worker trains whole groups of snapshots; only gradients are exchanged (DyGNeX)",
-        parallel: Parallel::Groups,
+        scheme: Scheme::Groups,
     },
     scheduled(
         "blad",
         "two consecutive groups to a worker, the second read while the first is trained on (BLAD)",
     ),
-    scheduled("dygnex", "groups dealt out by the best schedule found in time (DyGNeX, without reuse)"),
-    scheduled("dygnex-g", "groups dealt out by DyGNeX's greedy algorithm"),
-    scheduled("dygnex-l", "groups dealt out by DyGNeX's integer program (cargo feature ilp)"),
-    scheduled("real", "groups dealt out by the best schedule found in time, reuse among them counted (REAL)"),
-    scheduled("real-g", "groups dealt out by REAL's greedy algorithm"),
-    scheduled("real-l", "groups dealt out by REAL's integer program (cargo feature ilp)"),
+    scheduled("dygnex", "groups assigned by the best schedule found in time (DyGNeX, without reuse)"),
+    scheduled("dygnex-g", "groups assigned by DyGNeX's greedy algorithm"),
+    scheduled("dygnex-l", "groups assigned by DyGNeX's integer program (cargo feature ilp)"),
+    scheduled(
+        "real",
+        "groups assigned by the best schedule found in time; a reuse given to `kymo plan` is counted (REAL)",
+    ),
+    scheduled("real-g", "groups assigned by REAL's greedy algorithm"),
+    scheduled("real-l", "groups assigned by REAL's integer program (cargo feature ilp)"),
     Strategy {
         name: "esdg",
-        about: "the snapshots of each group are shared out; hidden states are passed on (ESDG)",
-        parallel: Parallel::Cells { partitioner: "snapshot", per_window: true },
+        about: "the snapshots of each group are divided among workers; hidden states are passed on (ESDG)",
+        scheme: Scheme::Cells { partitioner: "snapshot", per_window: true },
     },
-    cells("pss", "each worker owns a run of snapshots; hidden states are passed on (PSS)", "snapshot"),
+    cells(
+        "pss",
+        "each worker owns whole snapshots of every window; hidden states are passed on (PSS)",
+        "snapshot",
+    ),
     cells("pts", "each worker owns vertices at all steps; neighbours' rows are exchanged (PTS)", "sequence"),
     cells(
         "pss-ts",
@@ -77,11 +84,11 @@ pub const ALL: &[Strategy] = &[
 ];
 
 const fn scheduled(name: &'static str, about: &'static str) -> Strategy {
-    Strategy { name, about, parallel: Parallel::Scheduled(name) }
+    Strategy { name, about, scheme: Scheme::Scheduled(name) }
 }
 
 const fn cells(name: &'static str, about: &'static str, partitioner: &'static str) -> Strategy {
-    Strategy { name, about, parallel: Parallel::Cells { partitioner, per_window: false } }
+    Strategy { name, about, scheme: Scheme::Cells { partitioner, per_window: false } }
 }
 
 /// The strategy of this name.
@@ -102,15 +109,18 @@ mod tests {
         for strategy in ALL {
             assert_eq!(find(strategy.name).unwrap(), strategy);
             assert!(!strategy.about.is_empty() && !strategy.about.contains('\n'));
-            if let Parallel::Scheduled(scheduler) = strategy.parallel {
+            if let Scheme::Scheduled(scheduler) = strategy.scheme {
                 assert_eq!(crate::schedule::find(scheduler).unwrap().name(), scheduler);
             }
-            if let Parallel::Cells { partitioner, .. } = strategy.parallel {
+            if let Scheme::Cells { partitioner, .. } = strategy.scheme {
                 assert_eq!(partition::find(partitioner).unwrap().name(), partitioner);
             }
         }
         for partitioner in partition::ALL {
-            let used = |strategy: &Strategy| matches!(strategy.parallel, Parallel::Cells { partitioner: name, .. } if name == partitioner.name());
+            let used = |strategy: &Strategy| match strategy.scheme {
+                Scheme::Cells { partitioner: used, .. } => used == partitioner.name(),
+                _ => false,
+            };
             assert!(ALL.iter().any(used), "no strategy uses {}", partitioner.name());
         }
         let error = find("by-luck").unwrap_err().to_string();

@@ -1,4 +1,5 @@
-//! What a model does to one window, in numbers that need no tensors: which rows move, and how much there is to compute.
+//! What a model does to one window, in numbers that need no tensors: which rows move, and how much there is
+//! to compute.
 
 use serde::Serialize;
 
@@ -12,9 +13,9 @@ pub enum Moves {
     Carried,
     /// States that rows leave behind, from the owner at the step before.
     Handed,
-    /// What structure made of them, to where rows are worked out.
+    /// What structure made of them, to where rows are computed.
     Shuffled,
-    /// At most so many of each worker, to all others.
+    /// At most this many of each worker, to all others.
     Collected(usize),
 }
 
@@ -44,9 +45,9 @@ pub struct Work {
     pub features: usize,
     /// Columns that go through sparse products, all layers together.
     pub aggregated: usize,
-    /// Multiplications for each vertex and step, forth.
+    /// Multiplications for each vertex and step, in the forward pass.
     pub products: usize,
-    /// Numbers that are kept for each vertex and step until the way back.
+    /// Numbers that are kept for each vertex and step until the backward pass.
     pub kept: usize,
     /// Bytes of parameters, gradients and what the optimiser remembers.
     pub replicated: usize,

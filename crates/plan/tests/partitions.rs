@@ -17,7 +17,9 @@ fn partition(name: &str, ask: &Ask<'_>) -> Result<Partition> {
 }
 
 fn layout(name: &str, store: &Store, workers: usize) -> Layout {
-    partition(name, &Ask { store, steps: 0..store.steps(), workers, seed: 1 }).unwrap().structure
+    partition(name, &Ask { store, steps: 0..store.steps(), window: store.steps(), workers, seed: 1 })
+        .unwrap()
+        .structure
 }
 
 fn write(path: &Path, vertices: usize, steps: &[Vec<(u32, u32)>]) -> Store {
@@ -64,7 +66,11 @@ proptest! {
     fn every_cell_has_one_owner_and_the_same_again(
         vertices in 1usize..40,
         raw in prop::collection::vec(
-            prop_oneof![1 => Just(Vec::new()), 3 => prop::collection::vec((0u32..40, 0u32..40), 0..120)], 1..6),
+            prop_oneof![
+                1 => Just(Vec::new()),
+                3 => prop::collection::vec((0u32..40, 0u32..40), 0..120),
+            ],
+            1..6),
         (first, last) in (0usize..6, 0usize..6),
         workers in 1usize..=5,
         seed in any::<u64>(),
@@ -75,7 +81,8 @@ proptest! {
             raw.iter().map(|edges| edges.iter().map(|&(u, v)| (within(u), within(v))).collect()).collect();
         let store = write(&folder.path().join("store"), vertices, &steps);
         let (first, last) = (first.min(last) % steps.len(), first.max(last) % steps.len());
-        let ask = Ask { store: &store, steps: first.min(last)..last.max(first) + 1, workers, seed };
+        let steps = first.min(last)..last.max(first) + 1;
+        let ask = Ask { store: &store, window: steps.len(), steps, workers, seed };
         for name in ALL.iter().map(|partitioner| partitioner.name()) {
             let made = partition(name, &ask).unwrap();
             check(&made.structure, &store, workers);
@@ -88,7 +95,10 @@ proptest! {
     }
 
     #[test]
-    fn runs_of_snapshots_are_as_even_as_they_can_be(sizes in prop::collection::vec(0usize..12, 1..7), workers in 1usize..=4) {
+    fn runs_of_snapshots_are_as_even_as_they_can_be(
+        sizes in prop::collection::vec(0usize..12, 1..7),
+        workers in 1usize..=4,
+    ) {
         let folder = tempfile::tempdir().unwrap();
         let steps: Vec<Vec<(u32, u32)>> =
             sizes.iter().map(|&size| (0..size as u32).map(|v| (v, v + 1)).collect()).collect();
@@ -180,7 +190,8 @@ fn few_vertices_move_when_each_snapshot_is_cut_by_itself() {
     let moves = |step: usize| {
         (0..store.vertices() as u32).filter(|&v| made.owner(v, step) != made.owner(v, step - 1)).count()
     };
-    // One cluster a worker: without new names most would move although METIS finds the same parts at every step.
+    // One cluster a worker: without new names most would move although METIS finds the same parts at every
+    // step.
     let most = (1..store.steps()).map(moves).max().unwrap();
     assert!(most * 10 < store.vertices(), "{most} of {} move", store.vertices());
 }
@@ -204,7 +215,8 @@ fn stars_and_more_workers_than_vertices_are_shared_out() {
 fn steps_outside_the_range_follow_the_nearest_run() {
     let folder = tempfile::tempdir().unwrap();
     let store = write(&folder.path().join("store"), 3, &vec![vec![(0, 1)]; 8]);
-    let made = partition("snapshot", &Ask { store: &store, steps: 2..6, workers: 2, seed: 1 }).unwrap();
+    let made =
+        partition("snapshot", &Ask { store: &store, steps: 2..6, window: 4, workers: 2, seed: 1 }).unwrap();
     let owners: Vec<usize> = (0..8).map(|step| made.structure.owner(0, step)).collect();
     assert_eq!(owners, [0, 0, 0, 0, 1, 1, 1, 1]);
 }
@@ -215,7 +227,9 @@ fn what_cannot_be_followed_is_refused_and_named() {
     let store = write(&folder.path().join("store"), 3, &[vec![(0, 1)], vec![]]);
     for name in ALL.iter().map(|partitioner| partitioner.name()) {
         let refused = |steps: std::ops::Range<usize>, workers: usize| {
-            partition(name, &Ask { store: &store, steps, workers, seed: 1 }).unwrap_err().to_string()
+            partition(name, &Ask { store: &store, window: steps.len(), steps, workers, seed: 1 })
+                .unwrap_err()
+                .to_string()
         };
         assert!(refused(0..2, 0).starts_with("workers: "), "{name}");
         assert!(refused(0..2, 65536).starts_with("workers: "), "{name}");

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use kymo_graph::{Edge, Snapshot};
-use kymo_plan::{Halo, Layout, Owners, Route, Worker};
+use kymo_plan::{HaloRows, Layout, Owners, Route, Worker};
 use proptest::prelude::*;
 
 const VERTICES: usize = 12;
@@ -67,7 +67,8 @@ proptest! {
 
     #[test]
     fn routes_move_every_vertex_to_its_new_owner(
-        (workers, from, to) in (1usize..=5).prop_flat_map(|workers| (Just(workers), owners(workers), owners(workers)))
+        (workers, from, to) in (1usize..=5)
+            .prop_flat_map(|workers| (Just(workers), owners(workers), owners(workers)))
     ) {
         let routes: Vec<Route> = (0..workers)
             .map(|rank| Route::between(short(&from), short(&to), VERTICES, workers, rank))
@@ -92,12 +93,12 @@ proptest! {
         snapshot in snapshots(),
         both in any::<bool>(),
     ) {
-        let halos: Vec<Halo> = (0..workers)
-            .map(|rank| Halo::of(&snapshot, short(&owners), VERTICES, workers, rank, both))
+        let halos: Vec<HaloRows> = (0..workers)
+            .map(|rank| HaloRows::of(&snapshot, short(&owners), VERTICES, workers, rank, both))
             .collect();
         let layout = Layout::by_vertex(workers, 1, owners.clone()).unwrap();
         for (rank, halo) in halos.iter().enumerate() {
-            prop_assert_eq!(&Halo::at(&snapshot, &layout, 0, rank, both), halo);
+            prop_assert_eq!(&HaloRows::at(&snapshot, &layout, 0, rank, both), halo);
             let owner = |vertex: u32| owners[vertex as usize] as usize;
             let mut needed = BTreeSet::new();
             for edge in snapshot.edges.iter() {

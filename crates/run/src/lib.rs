@@ -1,45 +1,46 @@
 //! Training: the only place where graphs, models, tasks and workers meet.
+//!
+//! The modules are rooms, listed here from the bottom to the top; each may use those above it in this list
+//! and no others (`tests/all/rooms.rs` of the project holds that). ARCHITECTURE.md walks through them along
+//! one step of training.
+//!
+//! | room | what it is for |
+//! |---|---|
+//! | `error` | what can go wrong, sorted by who must act |
+//! | `config` | settings: what a user may ask for |
+//! | `workers` | a worker among others: messages, tags, where the time goes |
+//! | `halo` | rows of other workers, where a window is cut into cells |
+//! | `data` | split, features, where snapshots come from, which of them stay in memory |
+//! | `forward` | one forward pass, and the recurrent state around it |
+//! | `task` | what is predicted: losses, baselines, predictions |
+//! | `replica` | parameters and optimiser, on the host or on a GPU |
+//! | `merge` | how workers agree on what they learnt |
+//! | `step` | one iteration at one worker |
+//! | `schedule` | who trains what: strategies, measured costs, schedules |
+//! | `artifact` | what is saved: folder, checkpoint |
+//! | `train` | the loop over epochs, evaluation |
+//! | `launch` | how workers start and report |
+//! | `session` | a run from its folder |
 
-pub mod builtin;
-pub mod carried;
-pub mod cells;
-pub mod checkpoint;
-pub mod clock;
-pub mod cost_cache;
-pub mod cost_model;
-pub mod device;
+pub mod artifact;
+pub mod config;
+pub mod data;
 pub mod error;
-pub mod evaluate;
-pub mod file;
-pub mod folder;
-pub mod frames;
-pub mod gradient;
-pub mod inputs;
-pub mod layers;
-pub mod learner;
-pub mod link;
-pub mod optimising;
-pub mod outputs;
-pub mod parallel;
-pub mod pass;
-pub mod probe;
-pub mod profile;
-pub mod saved;
-pub mod scheduling;
+pub mod forward;
+pub mod halo;
+pub mod launch;
+pub mod merge;
+pub mod replica;
+pub mod schedule;
 pub mod session;
-pub mod settings;
-pub mod shared;
-mod sharing;
-pub mod split;
+pub mod step;
 pub mod task;
-pub mod team;
-pub mod teamwork;
 pub mod train;
-pub mod turns;
+pub mod workers;
 
-pub use error::{Error, Result};
+pub use config::Settings;
+pub use data::{Part, Split};
+pub use error::{Class, Error, Result};
 pub use kymo_graph::random;
-pub use learner::Learner;
 pub use session::Session;
-pub use settings::Settings;
-pub use split::{Part, Split};
+pub use step::{Custom, RunContext, Worker};

@@ -1,108 +1,165 @@
-//! A run from its folder: begun, resumed, or looked at.
+//! A run from its folder: begun, resumed and trained, or loaded to be evaluated. The top of this crate.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use kymo_graph::{Progress, Store};
-use kymo_model::zoo;
 use kymo_plan::Plan;
 
-use crate::builtin;
+use crate::artifact::{Course, Folder, Position, Saved};
+use crate::config::overlay::{self, Override};
+use crate::config::{self, Parallel, RateName, Settings};
+use crate::data::builtin;
 use crate::error::{Error, Result};
-use crate::folder::{self, Folder};
-use crate::layers;
-use crate::learner::Learner;
-use crate::saved::{Best, Position, Saved, save};
-use crate::settings::Settings;
-use crate::shared::Shared;
-use crate::task;
-use crate::teamwork::{self, Company};
-use crate::train::{self, Ending, Watch};
+use crate::launch::{Crew, InProcess, Launcher};
+use crate::step::{Custom, RunContext, Worker};
+use crate::train::{Ending, Observer};
+use crate::workers::WorkerGroup;
 
 /// A run that can be trained.
 pub struct Session {
-    /// What learns: the first worker.
-    pub learner: Learner,
-    /// The other workers.
-    others: Vec<Learner>,
-    /// What they will do, where there are several.
-    pub plan: Option<Plan>,
-    position: Position,
-    best: Best,
-    folder: Folder,
+    crew: Crew,
+    course: Course,
+    /// Where the run is written, at the process of the first worker.
+    folder: Option<Folder>,
+    path: PathBuf,
 }
 
 impl Session {
     /// Begins a run in a new folder; nothing is left there if the settings do not go with the data.
     pub fn begin(settings: Settings, path: &Path, progress: &Progress) -> Result<Session> {
-        Folder::check_new(path)?;
-        let there = [folder::data(path), path.to_path_buf()].map(|path| path.exists());
-        let (learner, others, plan) = open(settings, path, progress).inspect_err(|_| unmake(path, there))?;
-        let (position, best) = (Position::default(), None);
-        folder::write_settings(path, learner.settings())?;
-        // Before the log: a log without a checkpoint would look like a run, and there would be nothing to go on from.
-        save(&learner, &position, &best, &folder::checkpoint(path))?;
-        let folder = Folder::create(path)?;
-        Ok(Session { learner, others, plan, position, best, folder })
+        let launcher = InProcess(settings.parallel.workers);
+        Session::begin_with(settings, path, progress, &Custom::default(), &launcher)
     }
 
-    /// Goes on with the run in a folder, with the settings it was begun with. `changes` may ask for more epochs, more
-    /// patience or other limits of the machine; whatever would change what was computed so far is refused.
-    pub fn resume(path: &Path, changes: &[(String, String, String)], progress: &Progress) -> Result<Session> {
-        let checkpoint = folder::checkpoint(path);
+    /// Begins a run with a model or a task of the caller's own, and with the workers of a launcher.
+    pub fn begin_with(
+        settings: Settings,
+        path: &Path,
+        progress: &Progress,
+        custom: &Custom,
+        launcher: &dyn Launcher,
+    ) -> Result<Session> {
+        // Before anything is started: the number of workers may be one that nothing can be started with.
+        settings.check()?;
+        let endpoints = launcher.endpoints()?;
+        if endpoints.iter().any(|group| group.leads()) {
+            Folder::check_new(path)?;
+        }
+        let there = [Folder::data_of(path), path.to_path_buf()].map(|path| path.exists());
+        let mut crew =
+            open(settings, path, progress, custom, endpoints).inspect_err(|_| unmake(path, there))?;
+        let (course, crew_plan) = (Course::default(), crew.plan.clone());
+        let worker = crew.first()?;
+        let mut folder = None;
+        if worker.group.leads() {
+            Folder::write_settings(path, worker.settings())?;
+            // Before the log: a log without a checkpoint would look like a run, and there would be nothing to
+            // resume.
+            course.save(worker, &Folder::checkpoint_of(path))?;
+            let made = Folder::create(path)?;
+            write_plan(&made, crew_plan)?;
+            folder = Some(made);
+        }
+        Ok(Session { crew, course, folder, path: path.to_path_buf() })
+    }
+
+    /// Goes on with the run in a folder, with the settings it was begun with. `changes` may ask for more
+    /// epochs, more patience or other limits of the machine; whatever would change what was computed so far
+    /// is refused.
+    pub fn resume(path: &Path, changes: &[Override], progress: &Progress) -> Result<Session> {
+        Session::resume_with(path, changes, progress, &Custom::default())
+    }
+
+    /// Goes on with a run that has a model or a task of the caller's own.
+    pub fn resume_with(
+        path: &Path,
+        changes: &[Override],
+        progress: &Progress,
+        custom: &Custom,
+    ) -> Result<Session> {
+        let checkpoint = Folder::checkpoint_of(path);
         let saved = saved(path)?;
         let settings = changed(&saved.settings, changes, path)?;
-        let (mut learner, mut others, plan) = open(settings, path, progress)?;
-        let best = saved.restore(&mut learner, &checkpoint)?;
-        for other in &mut others {
-            saved.restore(other, &checkpoint)?;
+        settings.check()?;
+        let endpoints = InProcess(settings.parallel.workers).endpoints()?;
+        custom.check_complete(&settings, path)?;
+        let mut crew = open(settings, path, progress, custom, endpoints)?;
+        let mut course = Course::default();
+        for worker in &mut crew.workers {
+            course = saved.restore(worker, &checkpoint)?;
         }
-        let mut position = saved.position.clone();
+        let settings = crew.first()?.settings().clone();
         // With more patience or more epochs it may go on.
-        let patience = learner.settings().train.patience;
+        let (patience, position) = (settings.train.patience, &mut course.position);
         position.finished = patience > 0 && position.epoch - position.best_epoch >= patience;
         let folder = Folder::reopen(path, position.lines)?;
-        folder::write_settings(path, learner.settings())?;
-        Ok(Session { learner, others, plan, position, best, folder })
+        Folder::write_settings(path, &settings)?;
+        write_plan(&folder, crew.plan.clone())?;
+        Ok(Session { crew, course, folder: Some(folder), path: path.to_path_buf() })
     }
 
-    /// Whether there is a run to go on with in a folder.
+    /// Whether there is a run to resume in a folder.
     pub fn exists(path: &Path) -> bool {
-        folder::checkpoint(path).exists()
+        Folder::checkpoint_of(path).exists()
     }
 
     /// How far it has come.
     pub fn position(&self) -> &Position {
-        &self.position
+        &self.course.position
     }
 
     /// Where it is.
     pub fn path(&self) -> &Path {
-        self.folder.path()
+        &self.path
+    }
+
+    /// What the workers will do, where there are several.
+    pub fn plan(&self) -> Option<&Plan> {
+        self.crew.plan.as_ref()
+    }
+
+    /// The worker that speaks for this process.
+    pub fn worker(&mut self) -> Result<&mut Worker> {
+        self.crew.first()
     }
 
     /// Trains to the end, or until asked to stop.
-    pub fn train(self, watch: &mut dyn Watch) -> Result<Ending> {
-        let Session { mut learner, others, plan, position, best, folder } = self;
-        let mut folder = Some(folder);
-        let mut ending = match others.is_empty() {
-            true => train::train(&mut learner, position, best, &mut folder, watch)?,
-            false => teamwork::train((learner, others, plan), position, best, &mut folder, watch)?,
-        };
-        if let (Ending::Finished(summary), Some(folder)) = (&mut ending, &folder) {
-            folder.summarise(summary)?;
+    pub fn train(self, observer: &mut dyn Observer) -> Result<Ending> {
+        let Session { crew, course, mut folder, .. } = self;
+        let ending = crew.train(course, &mut folder, observer)?;
+        if let (Ending::Finished(summary), Some(folder)) = (&ending, &folder) {
+            folder.files().write_summary(summary)?;
         }
         Ok(ending)
     }
 }
 
-/// The learner of the run in a folder, with the parameters of its best epoch, on the device that the run was on or on another.
-pub fn look(path: &Path, metrics: &[String], device: Option<&str>, progress: &Progress) -> Result<Learner> {
-    let checkpoint = folder::checkpoint(path);
-    if !checkpoint.exists() {
-        let problem = format!("{} has no run; kymo train -o {0} makes one", path.display());
-        return Err(Error::settings("RUN", problem));
-    }
+/// Writes the plan of the first epoch, where there are several workers.
+fn write_plan(folder: &Folder, plan: Option<Plan>) -> Result<()> {
+    let Some(plan) = plan else { return Ok(()) };
+    let record = serde_json::to_value(&plan)
+        .and_then(serde_json::from_value)
+        .map_err(|error| Error::Bug(format!("a plan cannot be written: {error}")))?;
+    Ok(folder.files().write_plan(&record)?)
+}
+
+/// The worker of the run in a folder, with the parameters of its best epoch: to be evaluated on the device
+/// that the run was trained on, or on another.
+pub fn load(path: &Path, metrics: &[String], device: Option<&str>, progress: &Progress) -> Result<Worker> {
+    load_with(path, metrics, device, progress, &Custom::default())
+}
+
+/// The same for a run that has a model or a task of the caller's own.
+pub fn load_with(
+    path: &Path,
+    metrics: &[String],
+    device: Option<&str>,
+    progress: &Progress,
+    custom: &Custom,
+) -> Result<Worker> {
+    check_there(path)?;
+    let checkpoint = Folder::checkpoint_of(path);
     let saved = saved(path)?;
     let mut settings = saved.settings.clone();
     if !metrics.is_empty() {
@@ -111,26 +168,40 @@ pub fn look(path: &Path, metrics: &[String], device: Option<&str>, progress: &Pr
     if let Some(device) = device {
         settings.run.device = device.to_owned();
     }
-    // Whoever looks on needs no company.
-    settings.parallel = crate::settings::Parallel::default();
-    let (mut learner, _, _) = open(settings, path, progress)?;
-    if let Some(best) = saved.restore(&mut learner, &checkpoint)? {
-        learner.params.values = best;
+    // Evaluation uses one worker.
+    settings.parallel = Parallel::default();
+    custom.check_complete(&settings, path)?;
+    let crew = open(settings, path, progress, custom, vec![WorkerGroup::alone()])?;
+    let mut worker =
+        crew.workers.into_iter().next().ok_or_else(|| Error::Bug("no worker was started".into()))?;
+    if let Some(best) = saved.restore(&mut worker, &checkpoint)?.best {
+        worker.replica.params.values = best;
     }
-    Ok(learner)
+    Ok(worker)
+}
+
+/// Fails where a folder has no run.
+pub fn check_there(path: &Path) -> Result<()> {
+    if Session::exists(path) {
+        return Ok(());
+    }
+    let problem = format!("{} has no run; kymo train -o {0} makes one", path.display());
+    Err(Error::settings("RUN", problem))
 }
 
 /// What the checkpoint in a folder holds; fails where it is not that of the run whose settings are beside it.
 fn saved(path: &Path) -> Result<Saved> {
-    let (checkpoint, file) = (folder::checkpoint(path), folder::settings(path));
+    let (checkpoint, file) = (Folder::checkpoint_of(path), Folder::settings_of(path));
     let saved = Saved::read(&checkpoint)?;
     if file.exists() {
-        let written: Settings = layers::resolve(Some(&file), &[])?;
-        let differences = layers::differences(&written, &saved.settings);
+        let written: Settings = overlay::resolve(Some(&file), &[])?;
+        let differences = overlay::differences(&written, &saved.settings);
         if let Some(difference) = differences.iter().find(|difference| !MAY_CHANGE.contains(&key(difference)))
         {
             let problem = format!(
-                "it does not go with settings.toml beside it ({difference}): one of them was changed or belongs to another run"
+                "it does not go with settings.toml beside it ({difference}): one of them was changed or \
+                 belongs to \
+                 another run"
             );
             return Err(Error::file(&checkpoint, problem));
         }
@@ -138,32 +209,37 @@ fn saved(path: &Path) -> Result<Saved> {
     Ok(saved)
 }
 
-/// The key that a difference of settings speaks of.
+/// The key that a difference of settings is about.
 fn key(difference: &str) -> &str {
     difference.split(':').next().unwrap_or_default()
 }
 
-/// Opens the data and puts everything together: the first worker, and the others.
-fn open(settings: Settings, path: &Path, progress: &Progress) -> Result<Company> {
+/// Opens the data and puts everything together.
+fn open(
+    settings: Settings,
+    path: &Path,
+    progress: &Progress,
+    custom: &Custom,
+    endpoints: Vec<Arc<WorkerGroup>>,
+) -> Result<Crew> {
     // What can be refused without looking at the data is refused before any is made.
-    settings.check()?;
-    zoo::find(&settings.model.name)?;
-    task::metrics_of(&settings)?;
+    custom.check(&settings)?;
     let store = match settings.data.store.as_str() {
-        "" => builtin::make(&folder::data(path), progress)?,
+        "" => builtin::make(&Folder::data_of(path), progress)?,
         store => Store::open(Path::new(store))?,
     };
-    teamwork::open(Shared::open(settings, Arc::new(store))?)
+    Crew::open(RunContext::open_with(settings, Arc::new(store), custom)?, endpoints)
 }
 
-/// Takes away the data that was made for a run that could not begin, and its folder, as far as they were not `there` before.
+/// Takes away the data that was made for a run that could not begin, and its folder, as far as they were not
+/// `there` before.
 fn unmake(path: &Path, there: [bool; 2]) {
     // What cannot be removed is not the news: the error that led here is.
     if !there[0] {
-        let _ = std::fs::remove_dir_all(folder::data(path));
+        let _ = std::fs::remove_dir_all(Folder::data_of(path));
     }
     if !there[1] {
-        // Only if it is empty: it may be somebody else's by now.
+        // Only if it is empty: it may belong to another run by now.
         let _ = std::fs::remove_dir(path);
     }
 }
@@ -180,47 +256,32 @@ const MAY_CHANGE: [&str; 8] = [
     "run.checkpoint_windows",
 ];
 
-fn changed(saved: &Settings, changes: &[(String, String, String)], path: &Path) -> Result<Settings> {
-    let mut settings = saved.clone();
-    if changes.is_empty() {
-        return Ok(settings);
+/// The settings of a run with what may be changed of them.
+fn changed(saved: &Settings, changes: &[Override], path: &Path) -> Result<Settings> {
+    let mut asked: Settings = overlay::resolve_over(saved, None, changes)?;
+    if asked.data.store != saved.data.store {
+        asked.data = absolute(asked.data)?;
     }
-    // What was typed, over the defaults, says which of the saved settings it speaks of.
-    let asked: Settings = layers::resolve(None, changes)?;
-    let asked = Settings { data: absolute(asked.data)?, ..asked };
-    let spoken = |key: &str| changes.iter().any(|(asked, _, _)| asked == key);
-    for difference in layers::differences(saved, &asked) {
+    for difference in overlay::differences(saved, &asked) {
         let key = key(&difference);
-        if spoken(key) && !MAY_CHANGE.contains(&key) {
+        if !MAY_CHANGE.contains(&key) {
             let problem = format!(
-                "the run in {} was begun with another value ({difference}); begin a new one with -o, or leave it out",
+                "the run in {} was begun with another value ({difference}); begin a new one with -o, or \
+                 leave it out",
                 path.display()
             );
             return Err(Error::settings(key, problem));
         }
     }
-    for (key, _, _) in changes {
-        match key.as_str() {
-            "train.epochs" => settings.train.epochs = asked.train.epochs,
-            "train.patience" => settings.train.patience = asked.train.patience,
-            "run.memory" => settings.run.memory.clone_from(&asked.run.memory),
-            "run.device" => settings.run.device.clone_from(&asked.run.device),
-            "run.precision" => settings.run.precision.clone_from(&asked.run.precision),
-            "run.device_memory" => settings.run.device_memory.clone_from(&asked.run.device_memory),
-            "run.checkpoint_epochs" => settings.run.checkpoint_epochs = asked.run.checkpoint_epochs,
-            "run.checkpoint_windows" => settings.run.checkpoint_windows = asked.run.checkpoint_windows,
-            _ => {}
-        }
-    }
-    if settings.train.schedule == "cosine" && settings.train.epochs != saved.train.epochs {
+    if asked.train.schedule == RateName::Cosine && asked.train.epochs != saved.train.epochs {
         let problem = "the cosine schedule was laid out for another number of epochs; begin a new run";
         return Err(Error::settings("train.epochs", problem));
     }
-    Ok(settings)
+    Ok(asked)
 }
 
 /// The same data under a path that holds from everywhere.
-pub fn absolute(mut data: crate::settings::Data) -> Result<crate::settings::Data> {
+pub fn absolute(mut data: config::Data) -> Result<config::Data> {
     if !data.store.is_empty() {
         let path = PathBuf::from(&data.store);
         let whole = std::fs::canonicalize(&path).map_err(Error::resource("cannot read", &path))?;

@@ -1,15 +1,18 @@
-//! An epoch in virtual time: workers run their groups, wait for the slowest, and add up gradients, iteration by iteration.
+//! An epoch in virtual time: workers run their groups, wait for the slowest, and sum gradients, iteration by
+//! iteration.
 //!
-//! The clock is kept as two numbers, the seconds of the slowest workers so far and the all-reduces so far. So an epoch without noise
-//! takes exactly [`Schedule::seconds`], to the last bit, where the overhead of the instance is the all-reduce of the cluster.
+//! The clock is kept as two numbers, the seconds of the slowest workers so far and the all-reduces so far. So
+//! an epoch without noise takes exactly [`Schedule::seconds`], to the last bit, where the overhead of the
+//! instance is the all-reduce of the cluster.
 
+use kymo_plan::EpochPlan;
 use kymo_plan::schedule::{Instance, Schedule};
 use kymo_trace::{Kind, Span, WorkerTrace};
 
 use crate::cluster::Cluster;
 use crate::error::{Error, Result};
 
-/// What came of an epoch.
+/// The outcome of an epoch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Simulated {
     /// Seconds of the epoch.
@@ -20,9 +23,10 @@ pub struct Simulated {
     pub waiting: Vec<f64>,
     /// Seconds of all-reduces, the same for each worker.
     pub all_reduce: f64,
-    /// The busiest worker's time over that of the least busy; nothing where that one did nothing.
-    pub imbalance: Option<f64>,
-    /// The part of all workers' time that went into groups; what stragglers take longer does not count.
+    /// The busiest worker's seconds over the mean of all workers, as in [`Schedule::imbalance`]: 1 where all
+    /// work equally long or there is nothing to do, at most the number of workers.
+    pub imbalance: f64,
+    /// The part of all workers' time that went into groups; the extra time of stragglers does not count.
     pub efficiency: f64,
     /// Iterations that ran something: as many steps of the optimiser.
     pub iterations: usize,
@@ -30,20 +34,18 @@ pub struct Simulated {
     pub timeline: Option<Vec<WorkerTrace>>,
 }
 
-/// Runs a schedule on a cluster.
-pub fn simulate(instance: &Instance, schedule: &Schedule, cluster: &Cluster) -> Result<Simulated> {
-    Ok(Epoch::new(instance, schedule, cluster)?.run(schedule, None))
+/// Runs the plan of an epoch on a cluster; each of its windows costs what the instance says.
+pub fn simulate(instance: &Instance, plan: &EpochPlan, cluster: &Cluster) -> Result<Simulated> {
+    let schedule = plan.schedule();
+    Ok(Epoch::new(instance, &schedule, cluster)?.run(&schedule, None))
 }
 
-/// Runs a schedule on a cluster and keeps what each worker did, in whole nanoseconds.
-pub fn simulate_with_timeline(
-    instance: &Instance,
-    schedule: &Schedule,
-    cluster: &Cluster,
-) -> Result<Simulated> {
+/// Runs the plan of an epoch on a cluster and keeps what each worker did, in whole nanoseconds.
+pub fn simulate_with_timeline(instance: &Instance, plan: &EpochPlan, cluster: &Cluster) -> Result<Simulated> {
+    let schedule = plan.schedule();
     let trace = |worker| WorkerTrace { worker, ..WorkerTrace::default() };
     let traces = (0..cluster.workers).map(trace).collect();
-    Ok(Epoch::new(instance, schedule, cluster)?.run(schedule, Some(traces)))
+    Ok(Epoch::new(instance, &schedule, cluster)?.run(&schedule, Some(traces)))
 }
 
 /// What does not change during an epoch.
@@ -110,11 +112,11 @@ impl<'a> Epoch<'a> {
         }
         let seconds = clock(computed, iterations);
         let most = busy.iter().copied().fold(0.0, f64::max);
-        let least = busy.iter().copied().fold(f64::INFINITY, f64::min);
+        let mean = busy.iter().sum::<f64>() / workers.max(1) as f64;
         let paid = workers as f64 * seconds;
         Simulated {
             seconds,
-            imbalance: (least > 0.0).then(|| most / least),
+            imbalance: if mean > 0.0 { most / mean } else { 1.0 },
             efficiency: if paid > 0.0 { useful / paid } else { 1.0 },
             all_reduce: iterations as f64 * self.close,
             busy,
@@ -131,7 +133,8 @@ impl<'a> Epoch<'a> {
             let saved = before.map_or(0.0, |before| self.instance.reuse.saved(before, group));
             let planned = (self.instance.costs[group] - saved).max(0.0);
             let factor = self.cluster.luck(group);
-            // Only what differs from the plan is added to it: without noise the plan stays as it is, to the last bit.
+            // Only what differs from the plan is added to it: without noise the plan stays as it is, to the
+            // last bit.
             luck += planned * (factor - 1.0);
             own.push(planned * factor);
             before = Some(group);
@@ -155,7 +158,7 @@ impl<'a> Epoch<'a> {
         let mut at = nanoseconds(begin);
         let mut add = |kind: Kind, name: std::borrow::Cow<'static, str>, until: f64, bytes: u64| {
             let (start, end) = (at, nanoseconds(until).max(at));
-            // Who does not wait, or has nobody to talk to, has no such span.
+            // A worker that does not wait, or has no others to talk to, has no such span.
             if end > start || kind == Kind::Compute {
                 trace.totals.add(kind, end - start, bytes);
                 trace.spans.push(Span { kind, name, start, end, bytes });

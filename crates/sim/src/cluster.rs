@@ -1,4 +1,4 @@
-//! A cluster of paper: how many workers, how they add up gradients, and what is not as planned.
+//! A simulated cluster: how many workers, how they sum gradients, and what does not go as planned.
 
 use serde::Serialize;
 
@@ -11,12 +11,12 @@ use crate::random::{Purpose, around_one, random};
 pub struct Stragglers {
     /// The part of all workers, rounded to whole workers.
     pub share: f64,
-    /// How many times as long they take for everything.
+    /// How many times as long everything takes them.
     pub factor: f64,
 }
 
 impl Stragglers {
-    /// All workers are alike.
+    /// All workers are equally fast.
     pub const NONE: Stragglers = Stragglers { share: 0.0, factor: 1.0 };
 }
 
@@ -25,14 +25,15 @@ impl Stragglers {
 pub struct Cluster {
     /// How many workers there are (G).
     pub workers: usize,
-    /// What closes an iteration: takes the place of [`kymo_plan::schedule::Instance::overhead`].
+    /// What closes an iteration: replaces [`kymo_plan::schedule::Instance::overhead`].
     pub all_reduce: AllReduce,
-    /// The standard deviation of a group's time, as a part of it. Times are log-normal around what was planned, and a group's
-    /// is the same in every schedule, so that schedules are compared under the same luck.
+    /// The standard deviation of a group's time, as a part of it. Times are log-normal around what was
+    /// planned, and a group's is the same in every schedule, so that schedules are compared under the same
+    /// noise.
     pub noise: f64,
-    /// Who is slower.
+    /// Which workers are slower.
     pub stragglers: Stragglers,
-    /// What all random numbers follow from.
+    /// The seed of all random numbers.
     pub seed: u64,
 }
 
@@ -42,7 +43,7 @@ impl Cluster {
         Cluster { workers, all_reduce, noise: 0.0, stragglers: Stragglers::NONE, seed: 0 }
     }
 
-    /// Whether it can be; the error says what would do.
+    /// Refuses values that make no sense; the error says what was expected.
     pub fn check(&self) -> Result<()> {
         if self.workers == 0 {
             return Err(Error::settings("workers", "found 0, expected at least 1"));
@@ -61,7 +62,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// How many times as long each worker takes.
+    /// How many times as long everything takes each worker.
     pub(crate) fn factors(&self) -> Vec<f64> {
         let slow = (self.stragglers.share * self.workers as f64).round() as usize;
         let random = random(self.seed, Purpose::Stragglers);
@@ -72,7 +73,7 @@ impl Cluster {
         factors
     }
 
-    /// What the noise makes of a group's time.
+    /// The factor that noise puts on a group's time.
     pub(crate) fn luck(&self, group: usize) -> f64 {
         around_one(random(self.seed, Purpose::Noise), group as u64, self.noise)
     }

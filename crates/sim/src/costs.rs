@@ -1,7 +1,8 @@
 //! What groups cost: from the sizes of snapshots by a linear model, or drawn from a distribution.
 //!
-//! The linear model is that of DyGNeX (appendix H, equation 31) and REAL (appendix G, equation 16): a snapshot of `N` vertices and `E`
-//! edges takes `a1 * N + a2 * E + a3` seconds, and a group as long as its snapshots together.
+//! The linear model is that of DyGNeX (appendix H, equation 31) and REAL (appendix G, equation 16): a
+//! snapshot of `N` vertices and `E` edges takes `a1 * N + a2 * E + a3` seconds, and a group as long as its
+//! snapshots together.
 
 use std::ops::Range;
 
@@ -28,13 +29,13 @@ pub struct Linear {
     pub vertex: f64,
     /// Seconds of an edge (a2).
     pub edge: f64,
-    /// Seconds of a snapshot besides (a3).
+    /// Seconds of a snapshot whatever its size (a3).
     pub snapshot: f64,
 }
 
-/// The papers do not print theirs. These give the order of magnitude of DyGNeX's table 4 (A100, WD-GCN): 27 groups of four
-/// snapshots on four workers take 1.19 s for Arxiv, which makes 0.17 s a group, and 3.98 s for Products, 0.57 s a group; with the
-/// mean sizes of table 3 these coefficients say 0.16 s and 0.64 s.
+/// The papers do not print theirs. These give the order of magnitude of DyGNeX's table 4 (A100, WD-GCN): 27
+/// groups of four snapshots on four workers take 1.19 s for Arxiv, which makes 0.17 s a group, and 3.98 s for
+/// Products, 0.57 s a group; with the mean sizes of table 3 these coefficients say 0.16 s and 0.64 s.
 impl Default for Linear {
     fn default() -> Self {
         Linear { vertex: 50e-9, edge: 20e-9, snapshot: 5e-3 }
@@ -79,7 +80,7 @@ impl Groups {
         Ok(Groups { costs, windows, steps: Some(steps) })
     }
 
-    /// What they save each other if shared snapshots need `ratio` of their time less (REAL equation 17).
+    /// What neighbouring groups save if shared snapshots take `ratio` of their time less (REAL equation 17).
     pub fn reuse(&self, ratio: f64) -> Result<Reuse> {
         check_part("reuse", ratio)?;
         Ok(match &self.steps {
@@ -96,11 +97,11 @@ impl Groups {
     }
 }
 
-/// How the costs of made-up groups are distributed; the mean is always 1, in the unit that is asked for.
+/// How the costs of synthetic groups are distributed; the mean is always 1, in the unit that is asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Distribution {
-    /// Growth over the epoch with noise, as of graphs that grow.
+    /// Growth over the epoch with noise, as in graphs that grow.
     #[default]
     Trend,
     /// Evenly from half to one and a half of the mean.
@@ -111,7 +112,8 @@ pub enum Distribution {
     Heavy,
 }
 
-/// The trend: the course of `kymo generate --trend stackoverflow`, with more noise since group times are less smooth than edges.
+/// The trend: the curve of `kymo generate --trend stackoverflow`, with more noise since group times are less
+/// smooth than edges.
 const GROWTH: f64 = 0.4;
 const SEASON: f64 = 0.05;
 const SEASON_GROUPS: f64 = 12.0;
@@ -128,7 +130,7 @@ impl Distribution {
     pub const ALL: [Distribution; 4] =
         [Distribution::Trend, Distribution::Uniform, Distribution::Normal, Distribution::Heavy];
 
-    /// What it is called.
+    /// Its name in settings and files.
     pub fn name(self) -> &'static str {
         match self {
             Distribution::Trend => "trend",
@@ -173,7 +175,7 @@ impl Distribution {
     }
 }
 
-/// Made-up groups.
+/// Synthetic groups.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Synthetic {
     /// How many.
@@ -184,9 +186,9 @@ pub struct Synthetic {
     pub mean: f64,
     /// Snapshots of a group.
     pub window: usize,
-    /// Steps from the begin of a group to that of the next.
+    /// Steps from the start of a group to that of the next.
     pub stride: usize,
-    /// What all random numbers follow from.
+    /// The seed of all random numbers.
     pub seed: u64,
 }
 

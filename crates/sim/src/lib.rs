@@ -1,8 +1,8 @@
-//! Schedules on clusters of paper: what an epoch would take on workers that nobody has to own.
+//! Schedules on simulated clusters: what an epoch would take on workers that are not at hand.
 //!
-//! `costs` says what groups cost, `cluster` and `network` what runs them, `clock` runs a schedule in virtual time. As in DyGNeX
-//! (section 5.4) and REAL (section 7.5) a group takes the same time on any number of workers, and the all-reduce of the gradients is
-//! all that workers exchange.
+//! `costs` models what groups cost, `cluster` and `network` the machines, and `clock` runs a schedule in
+//! virtual time. As in DyGNeX (section 5.4) and REAL (section 7.5) a group takes the same time on any number
+//! of workers, and the all-reduce of the gradients is all their communication.
 
 pub mod clock;
 pub mod cluster;

@@ -1,22 +1,23 @@
-//! What it takes to add up the gradients of all workers: `a + b * M` seconds for `M` bytes, after MG-WFBP (Shi, Chu and Li,
-//! INFOCOM 2019), which REAL (section 7.5) uses for its alpha.
+//! What the all-reduce of the gradients takes: `a + b * M` seconds for `M` bytes, after MG-WFBP (Shi, Chu and
+//! Li, INFOCOM 2019), which REAL (section 7.5) uses for its alpha.
 //!
-//! With `l` for the latency of a message and `B` for the bytes per second of a worker's link, among `G` workers:
+//! With `l` for the latency of a message and `B` for the bytes per second of a worker's link, among `G`
+//! workers:
 //!
 //! | shape | a | b |
 //! |---|---|---|
 //! | ring | `2 (G - 1) l` | `2 (G - 1) / (G B)` |
 //! | halving | `2 ceil(log2 G) l` | `2 (G - 1) / (G B)` |
 //!
-//! Both add up by a reduce-scatter and an all-gather, so each worker sends the same bytes; a ring does it in as many messages as
-//! there are workers, recursive halving and doubling (Thakur, Rabenseifner and Gropp, 2005) in the logarithm of it. The time to
-//! add numbers is left out: it is far below that of moving them.
+//! Both sum by a reduce-scatter and an all-gather, so each worker sends the same bytes; a ring does it in as
+//! many messages as there are workers, recursive halving and doubling (Thakur, Rabenseifner and Gropp, 2005)
+//! in the logarithm of it. The time to add numbers is neglected: it is far below that of moving them.
 
 use serde::Serialize;
 
 use crate::error::{Result, above_zero, from_zero};
 
-/// In which shape workers pass on what they add up.
+/// The algorithm of the all-reduce.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shape {
@@ -31,7 +32,7 @@ impl Shape {
     /// Every shape, in the order of the help.
     pub const ALL: [Shape; 2] = [Shape::Ring, Shape::Halving];
 
-    /// What it is called.
+    /// Its name in settings and files.
     pub fn name(self) -> &'static str {
         match self {
             Shape::Ring => "ring",
@@ -40,21 +41,21 @@ impl Shape {
     }
 }
 
-/// How gradients are added up over all workers.
+/// How gradients are summed over all workers.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct AllReduce {
-    /// In which shape.
+    /// The algorithm.
     pub shape: Shape,
-    /// Seconds from the begin of a message to its first byte.
+    /// Seconds from the start of a message to its first byte.
     pub latency: f64,
     /// Bytes per second of a worker's link.
     pub bandwidth: f64,
-    /// Bytes to add up.
+    /// Bytes to sum: those of all gradients.
     pub bytes: u64,
 }
 
-/// A ring of links as fast as those of REAL's cluster A (3.2 Tb/s for eight GPUs, section 7.1) and of 5 us, which is an assumption,
-/// for a model of 100,000 numbers.
+/// A ring of links as fast as those of REAL's cluster A (3.2 Tb/s for eight GPUs, section 7.1) and of 5 us,
+/// which is an assumption, for a model of 100,000 numbers.
 impl Default for AllReduce {
     fn default() -> Self {
         AllReduce { shape: Shape::Ring, latency: 5e-6, bandwidth: 50e9, bytes: 400_000 }
@@ -66,7 +67,7 @@ impl AllReduce {
     pub const FREE: AllReduce =
         AllReduce { shape: Shape::Ring, latency: 0.0, bandwidth: f64::INFINITY, bytes: 0 };
 
-    /// Seconds among so many workers; a worker by itself has nothing to add.
+    /// Seconds among this number of workers; one worker by itself has nothing to sum.
     pub fn seconds(&self, workers: usize) -> f64 {
         if workers <= 1 {
             return 0.0;
@@ -85,7 +86,7 @@ impl AllReduce {
         (2.0 * (workers - 1.0) / workers * self.bytes as f64).round() as u64
     }
 
-    /// Whether it can be; the error says what would do.
+    /// Refuses values that make no sense; the error says what was expected.
     pub fn check(&self) -> Result<()> {
         from_zero("latency", self.latency)?;
         if self.bandwidth == f64::INFINITY { Ok(()) } else { above_zero("bandwidth", self.bandwidth) }

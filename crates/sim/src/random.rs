@@ -33,7 +33,8 @@ mod tests {
             let values = || (0..count).map(|at| around_one(random, at, deviation));
             let mean = values().sum::<f64>() / count as f64;
             let variance = values().map(|value| (value - mean).powi(2)).sum::<f64>() / count as f64;
-            // Four standard errors of the mean; the deviation of the deviation is larger where the tail is long.
+            // Four standard errors of the mean; the deviation of the deviation is larger where the tail is
+            // long.
             assert!((mean - 1.0).abs() < 4.0 * deviation / (count as f64).sqrt(), "{mean}");
             assert!((variance.sqrt() / deviation - 1.0).abs() < 0.03, "{variance}");
             assert!(values().all(|value| value > 0.0));

@@ -1,9 +1,11 @@
-//! What holds for every simulated epoch: it adds up, it is the plan where nothing disturbs it, and it is the same every time.
+//! What holds for every simulated epoch: it adds up, it is the plan where nothing disturbs it, and it is the
+//! same every time.
 #![allow(clippy::unwrap_used)]
 
+use kymo_plan::EpochPlan;
 use kymo_plan::schedule::{Instance, Limit, Reuse, Schedule, find};
 use kymo_sim::{AllReduce, Cluster, Shape, Stragglers, simulate, simulate_with_timeline};
-use kymo_trace::{Kind, Summary};
+use kymo_trace::{Kind, TimeSummary};
 use proptest::prelude::*;
 
 fn plan(name: &str, instance: &Instance) -> Schedule {
@@ -44,18 +46,17 @@ fn clusters() -> impl Strategy<Value = (f64, Stragglers, u64)> {
 proptest! {
     #[test]
     fn undisturbed_an_epoch_takes_what_was_planned((instance, schedule, all_reduce) in epochs()) {
-        let found = simulate(&instance, &schedule, &Cluster::new(instance.workers, all_reduce)).unwrap();
+        let (plan, cluster) = (EpochPlan::of_schedule(&schedule), Cluster::new(instance.workers, all_reduce));
+        let found = simulate(&instance, &plan, &cluster).unwrap();
         // To the last bit.
         prop_assert_eq!(found.seconds, schedule.seconds(&instance));
         prop_assert_eq!(found.iterations, schedule.optimiser_steps());
         prop_assert_eq!(found.all_reduce, found.iterations as f64 * all_reduce.seconds(instance.workers));
         prop_assert!((found.efficiency - schedule.efficiency(&instance)).abs() < 1e-12);
-        if let Some(imbalance) = found.imbalance {
-            prop_assert_eq!(imbalance, schedule.imbalance(&instance));
-        }
+        prop_assert_eq!(found.imbalance, schedule.imbalance(&instance));
         // What the instance says of its overhead does not matter: the cluster says what closes an iteration.
         let other = Instance { overhead: 7.0, ..instance.clone() };
-        let again = simulate(&other, &schedule, &Cluster::new(instance.workers, all_reduce)).unwrap();
+        let again = simulate(&other, &plan, &cluster).unwrap();
         prop_assert_eq!(again, found);
     }
 
@@ -65,13 +66,13 @@ proptest! {
         (noise, stragglers, seed) in clusters(),
     ) {
         let cluster = Cluster { noise, stragglers, seed, ..Cluster::new(instance.workers, all_reduce) };
-        let found = simulate_with_timeline(&instance, &schedule, &cluster).unwrap();
+        let found = simulate_with_timeline(&instance, &EpochPlan::of_schedule(&schedule), &cluster).unwrap();
         let slack = 1e-9 * (1.0 + found.seconds);
         for (busy, waiting) in found.busy.iter().zip(&found.waiting) {
             prop_assert!((busy + waiting + found.all_reduce - found.seconds).abs() < slack);
         }
         prop_assert!((0.0..=1.0 + 1e-9).contains(&found.efficiency));
-        prop_assert!(found.imbalance.is_none_or(|imbalance| imbalance >= 1.0));
+        prop_assert!((1.0 - 1e-9..=instance.workers as f64 + 1e-9).contains(&found.imbalance));
 
         let timeline = found.timeline.clone().unwrap();
         prop_assert_eq!(timeline.len(), instance.workers);
@@ -90,8 +91,9 @@ proptest! {
         }
         let groups: u64 = timeline.iter().map(|trace| trace.totals.of(Kind::Compute).count).sum();
         prop_assert_eq!(groups, instance.groups() as u64);
-        let without = simulate(&instance, &schedule, &cluster).unwrap();
-        prop_assert_eq!(simulate(&instance, &schedule, &cluster).unwrap(), without.clone());
+        let without = simulate(&instance, &EpochPlan::of_schedule(&schedule), &cluster).unwrap();
+        let again = simulate(&instance, &EpochPlan::of_schedule(&schedule), &cluster).unwrap();
+        prop_assert_eq!(again, without.clone());
         prop_assert_eq!(without, kymo_sim::Simulated { timeline: None, ..found });
     }
 
@@ -99,8 +101,10 @@ proptest! {
     fn stragglers_waste_time_and_do_no_more_work((instance, schedule, all_reduce) in epochs(), seed: u64) {
         let plain = Cluster { seed, ..Cluster::new(instance.workers, all_reduce) };
         let slow = Cluster { stragglers: Stragglers { share: 1.0, factor: 2.0 }, ..plain.clone() };
-        let (plain, slow) = (simulate(&instance, &schedule, &plain).unwrap(), simulate(&instance, &schedule, &slow).unwrap());
-        prop_assert!((slow.seconds - slow.all_reduce - 2.0 * (plain.seconds - plain.all_reduce)).abs() < 1e-9 * (1.0 + slow.seconds));
+        let run = |cluster| simulate(&instance, &EpochPlan::of_schedule(&schedule), cluster).unwrap();
+        let (plain, slow) = (run(&plain), run(&slow));
+        let (planned, found) = (plain.seconds - plain.all_reduce, slow.seconds - slow.all_reduce);
+        prop_assert!((found - 2.0 * planned).abs() < 1e-9 * (1.0 + slow.seconds));
         prop_assert!(slow.efficiency <= plain.efficiency);
     }
 }
@@ -116,7 +120,7 @@ fn noise_keeps_the_mean() {
     let deviation = noise * costs.iter().map(|cost| cost * cost).sum::<f64>().sqrt();
     let seconds = |seed| {
         let cluster = Cluster { noise, seed, ..Cluster::new(1, AllReduce::FREE) };
-        simulate(&instance, &schedule, &cluster).unwrap().seconds
+        simulate(&instance, &EpochPlan::of_schedule(&schedule), &cluster).unwrap().seconds
     };
     let runs: Vec<f64> = (0..30).map(seconds).collect();
     assert!(runs.iter().all(|run| (run - planned).abs() < 4.5 * deviation));
@@ -128,7 +132,8 @@ fn noise_keeps_the_mean() {
     let schedule = plan("fold", &many);
     let cluster = Cluster { noise, ..Cluster::new(100, AllReduce::FREE) };
     let (calm, noisy) = (Cluster { noise: 0.0, ..cluster.clone() }, cluster);
-    let efficiency = |cluster| simulate(&many, &schedule, cluster).unwrap().efficiency;
+    let efficiency =
+        |cluster| simulate(&many, &EpochPlan::of_schedule(&schedule), cluster).unwrap().efficiency;
     assert!(efficiency(&noisy) < efficiency(&calm) - 0.05);
 }
 
@@ -137,24 +142,42 @@ fn a_summary_of_the_timeline_says_the_same() {
     let instance = Instance::new(vec![4.0, 3.0, 2.0, 1.0, 2.5], 2);
     let schedule = plan("fold", &instance);
     let cluster = Cluster::new(2, AllReduce { latency: 0.01, ..AllReduce::FREE });
-    let found = simulate_with_timeline(&instance, &schedule, &cluster).unwrap();
-    let summary = Summary::of(found.timeline.as_ref().unwrap(), None);
+    let found = simulate_with_timeline(&instance, &EpochPlan::of_schedule(&schedule), &cluster).unwrap();
+    let summary = TimeSummary::of(found.timeline.as_ref().unwrap(), None);
     assert!((summary.wall - found.seconds).abs() < 1e-8);
     assert!((summary.efficiency.unwrap() - found.efficiency).abs() < 1e-8);
-    assert!((summary.imbalance.unwrap() - found.imbalance.unwrap()).abs() < 1e-8);
+    assert!((summary.imbalance.unwrap() - found.imbalance).abs() < 1e-8);
+}
+
+#[test]
+fn imbalance_is_that_of_the_busiest_worker_to_the_mean() {
+    let found = |iterations: Vec<Vec<Vec<usize>>>, stragglers| {
+        let instance = Instance::new(vec![2.0, 2.0, 2.0], 3);
+        let cluster = Cluster { stragglers, ..Cluster::new(3, AllReduce::FREE) };
+        simulate(&instance, &EpochPlan::of_schedule(&Schedule { iterations }), &cluster).unwrap().imbalance
+    };
+    assert_eq!(found(vec![vec![vec![0], vec![1], vec![2]]], Stragglers::NONE), 1.0);
+    assert_eq!(found(vec![vec![vec![0, 1], vec![2], vec![]]], Stragglers::NONE), 2.0);
+    // One of three takes four seconds instead of two.
+    let straggler = Stragglers { share: 0.34, factor: 2.0 };
+    assert_eq!(found(vec![vec![vec![0], vec![1], vec![2]]], straggler), 4.0 / (8.0 / 3.0));
+    let nothing = Instance::new(Vec::new(), 3);
+    let idle = simulate(&nothing, &EpochPlan::default(), &Cluster::new(3, AllReduce::FREE)).unwrap();
+    assert_eq!(idle.imbalance, 1.0);
 }
 
 #[test]
 fn what_does_not_fit_is_refused() {
     let instance = Instance::new(vec![1.0; 4], 2);
     let schedule = plan("psg", &instance);
-    let error = simulate(&instance, &schedule, &Cluster::new(3, AllReduce::FREE)).unwrap_err();
+    let error = simulate(&instance, &EpochPlan::of_schedule(&schedule), &Cluster::new(3, AllReduce::FREE))
+        .unwrap_err();
     assert_eq!(
         error.to_string(),
         "workers: the schedule is for 2, the cluster has 3; make a schedule for the cluster"
     );
-    let empty = simulate(&instance, &Schedule::default(), &Cluster::new(2, AllReduce::FREE)).unwrap_err();
+    let empty = simulate(&instance, &EpochPlan::default(), &Cluster::new(2, AllReduce::FREE)).unwrap_err();
     assert!(empty.to_string().contains("group 0 runs 0 times"), "{empty}");
     let noisy = Cluster { noise: f64::NAN, ..Cluster::new(2, AllReduce::FREE) };
-    assert!(simulate(&instance, &schedule, &noisy).is_err());
+    assert!(simulate(&instance, &EpochPlan::of_schedule(&schedule), &noisy).is_err());
 }

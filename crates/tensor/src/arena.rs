@@ -1,6 +1,7 @@
 //! Buffers that are used again: after the first step of a training nothing is allocated.
 //!
-//! Fresh memory costs a page fault for every four kilobytes, which is the largest tax of engines that allocate as they go.
+//! Fresh memory costs a page fault for every four kilobytes, which is the largest tax of engines that
+//! allocate as they go.
 
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
@@ -10,14 +11,15 @@ use std::sync::{Arc, Mutex};
 use bytemuck::{Pod, Zeroable};
 
 use crate::cuda::Device;
-use crate::dry::Ledger;
+use crate::estimate::MemoryEstimate;
 
 /// Sixteen numbers: a line of the cache, and the widest register.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C, align(64))]
 struct Line([f32; 16]);
 
-/// Numbers that begin where a line of the cache does: a row of sixteen or more would touch one line more otherwise.
+/// Numbers that begin where a line of the cache does: a row of sixteen or more would touch one line more
+/// otherwise.
 #[derive(Debug, Default)]
 pub struct Buffer {
     lines: Vec<Line>,
@@ -57,8 +59,8 @@ impl DerefMut for Buffer {
     }
 }
 
-/// How much room a buffer of this length gets: eight sizes from one power of two to the next, so that lengths which differ from
-/// step to step, as numbers of pairs do, share buffers instead of each having its own.
+/// How much room a buffer of this length gets: eight sizes from one power of two to the next, so that lengths
+/// which differ from step to step, as numbers of pairs do, share buffers instead of each having its own.
 fn room(length: usize) -> usize {
     let class = (length.next_power_of_two() / 16).max(16);
     length.next_multiple_of(class)
@@ -71,13 +73,14 @@ pub struct Arena {
     free: Mutex<BTreeMap<usize, Vec<Buffer>>>,
     allocated: AtomicUsize,
     children: Mutex<Vec<Arena>>,
-    /// Whether a buffer may be lent that is much longer than was asked for. Blocks of rows are alike but for the last one,
-    /// which is shorter and which another thread may get in the next step: it is to find room in the buffers of a whole block.
+    /// Whether a buffer may be lent that is much longer than was asked for. Blocks of rows are alike but for
+    /// the last one, which is shorter and which another thread may get in the next step: it is to find room
+    /// in the buffers of a whole block.
     lends_longer: bool,
     /// Where tapes with this arena do their work, if not on the host.
     device: Option<Device>,
     /// Where tapes with this arena count what they would take, if they compute nothing.
-    ledger: Option<Arc<Ledger>>,
+    estimate: Option<Arc<MemoryEstimate>>,
 }
 
 impl Arena {
@@ -97,18 +100,18 @@ impl Arena {
     }
 
     /// An arena whose tapes compute nothing, and count what a GPU would have to hold.
-    pub fn dry(ledger: Arc<Ledger>) -> Self {
-        Arena { ledger: Some(ledger), ..Self::default() }
+    pub fn estimating(estimate: Arc<MemoryEstimate>) -> Self {
+        Arena { estimate: Some(estimate), ..Self::default() }
     }
 
     /// Whether tapes with this arena have their numbers anywhere but in the memory of the host.
     pub(crate) fn is_elsewhere(&self) -> bool {
-        self.device.is_some() || self.ledger.is_some()
+        self.device.is_some() || self.estimate.is_some()
     }
 
     /// Where what a GPU would have to hold is counted, if nothing is computed.
-    pub fn ledger(&self) -> Option<&Arc<Ledger>> {
-        self.ledger.as_ref()
+    pub fn estimate(&self) -> Option<&Arc<MemoryEstimate>> {
+        self.estimate.as_ref()
     }
 
     /// A buffer of this length that holds anything.

@@ -1,14 +1,17 @@
 //! Whether a gradient is one: compared with finite differences in double precision steps.
 
+use std::borrow::Cow;
+
 use crate::arena::Arena;
 use crate::error::{Error, Result};
 use crate::op::Shape;
 use crate::tape::{Tape, Var};
 
-/// Compares the gradient of `sum(probe * build(inputs))` with central differences, for every number of every input.
+/// Compares the gradient of `sum(probe * build(inputs))` with central differences, for every number of every
+/// input.
 ///
-/// Values are single precision, so the step is large and the tolerance is relative to the largest gradient: `tolerance` of
-/// 1e-2 finds every wrong formula.
+/// Values are single precision, so the step is large and the tolerance is relative to the largest gradient:
+/// `tolerance` of 1e-2 finds every wrong formula.
 pub fn gradient(
     inputs: &[(Shape, Vec<f32>)],
     tolerance: f32,
@@ -23,7 +26,7 @@ pub fn gradient(
             .collect::<Result<Vec<_>>>()?;
         let output = build(&mut tape, &vars)?;
         Ok(tape
-            .value(output)
+            .value(output)?
             .iter()
             .zip(probe())
             .map(|(&value, probe)| f64::from(value) * f64::from(probe))
@@ -33,11 +36,11 @@ pub fn gradient(
     let vars =
         inputs.iter().map(|(shape, values)| tape.parameter(*shape, values)).collect::<Result<Vec<_>>>()?;
     let output = build(&mut tape, &vars)?;
-    let seed: Vec<f32> = probe().take(tape.value(output).len()).collect();
+    let seed: Vec<f32> = probe().take(tape.value(output)?.len()).collect();
     let gradients = tape.backward_with(output, &seed)?;
     for (which, &var) in vars.iter().enumerate() {
         let found =
-            gradients.of(var).map(<[f32]>::to_vec).unwrap_or_else(|| vec![0.0; inputs[which].1.len()]);
+            gradients.read(var)?.map(Cow::into_owned).unwrap_or_else(|| vec![0.0; inputs[which].1.len()]);
         let mut expected = Vec::new();
         for at in 0..found.len() {
             let mut moved = inputs.to_vec();

@@ -1,10 +1,11 @@
 //! Where the time of a tape goes: by snapshot, and by what the operations are.
 //!
-//! The clock of a tape is off until somebody starts it; then every operation is timed, forth and back. What it is, it says itself
-//! ([`Op::stage`](crate::Op::stage)), unless a whole part of a model says otherwise ([`Tape::staged`]): the product that makes a gate is no other
-//! operation than the one that makes an embedding. Which snapshot it is for follows from what it is computed from: the latest snapshot
-//! among its inputs, or the one that a model is at ([`Tape::during`]). So a model says where a snapshot begins, in one place, and what
-//! comes of it is known. Operations on a GPU are waited for while the clock is on.
+//! The clock of a tape is off until it is started; then every operation is timed, forward and backward. What
+//! it is, it says itself ([`Op::stage`](crate::Op::stage)), unless a whole part of a model says otherwise
+//! ([`Tape::staged`]): the product that makes a gate is no other operation than the one that makes an
+//! embedding. Which snapshot it is for follows from what it is computed from: the latest snapshot among its
+//! inputs, or the one that a model is at ([`Tape::during`]). So a model says where a snapshot begins, in one
+//! place, and what comes of it is known. Operations on a GPU are waited for while the clock is on.
 
 use std::time::Instant;
 
@@ -14,14 +15,14 @@ use crate::tape::{Tape, Var};
 /// What an operation is for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stage {
-    /// Vertices hear their neighbours: whatever follows edges.
+    /// Aggregation over neighbours: whatever follows edges.
     Aggregation,
     /// Dense products, and everything else.
     #[default]
     Products,
-    /// Snapshots hear those before them.
+    /// The time encoder: whatever follows steps.
     Time,
-    /// The way back, whatever it was forth.
+    /// The backward pass, whatever the stage was in the forward pass.
     Backward,
 }
 
@@ -212,7 +213,7 @@ impl<'a> Tape<'a> {
         Ok(())
     }
 
-    /// Counts the way back through an operation.
+    /// Counts the backward pass of an operation.
     pub(crate) fn count_back(&self, index: usize, begun: Option<Instant>) -> Result<()> {
         if let (Some(begun), Some(clock)) = (begun, &self.clock) {
             let seconds = self.seconds_since(begun)?;

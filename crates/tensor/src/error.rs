@@ -8,7 +8,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// One error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// Whoever wrote the model must mend it: shapes that do not go together.
+    /// The model is wrong: shapes that do not go together.
     #[error("{op}: {problem}")]
     Shape {
         /// The operation.
@@ -16,7 +16,7 @@ pub enum Error {
         /// What was found and what was expected.
         problem: String,
     },
-    /// Whoever chose the settings must choose others.
+    /// The settings are wrong.
     #[error("{setting}: {problem}")]
     Settings {
         /// The setting.
@@ -28,8 +28,26 @@ pub enum Error {
     #[error("on the GPU: {0}")]
     Device(String),
     /// Another worker has gone, or does not do its part.
-    #[error("{0}")]
-    Peer(String),
+    #[error("worker {rank} {what}; look for what worker {rank} said last")]
+    Peer {
+        /// The worker.
+        rank: usize,
+        /// What it did, and what it was needed for.
+        what: String,
+    },
+    /// Numbers are not in the memory that an operation works in: the program is wrong.
+    #[error("{op}: the numbers are {found}, expected {expected}; this is a bug")]
+    Place {
+        /// What needed them.
+        op: &'static str,
+        /// Where they are.
+        found: &'static str,
+        /// Where they should be.
+        expected: &'static str,
+    },
+    /// The program is wrong in another way.
+    #[error("{0}; this is a bug")]
+    Bug(String),
 }
 
 impl Error {

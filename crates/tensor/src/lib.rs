@@ -1,16 +1,17 @@
 //! Matrices of `f32`, an explicit tape, and coarse operations with hand-written gradients.
 //!
-//! Everything is a matrix with rows and columns; a window of snapshots is several matrices, or one with their rows below
-//! each other. A [`Tape`] runs operations as they are applied and remembers them; its end is where the gradient begins.
-//! [`Op`] is the only seam: one operation, its shape rule, its values, its gradient.
+//! Everything is a matrix with rows and columns; a window of snapshots is several matrices, or one with their
+//! rows below each other. A [`Tape`] runs operations as they are applied and remembers them; its end is where
+//! the gradient begins. [`Op`] is the only seam: one operation, its shape rule, its values, its gradient.
 
 pub mod arena;
+pub mod backward;
 pub mod cache;
 pub mod check;
 pub mod clock;
 pub mod cuda;
-pub mod dry;
 pub mod error;
+pub mod estimate;
 mod lines;
 pub mod op;
 pub mod ops;
@@ -21,10 +22,11 @@ mod simd;
 pub mod tape;
 
 pub use arena::{Arena, Buffer};
+pub use backward::Gradients;
 pub use clock::{Of, Stage, Times};
-pub use cuda::{Device, Held};
+pub use cuda::{Device, Resident};
 pub use error::{Error, Result};
 pub use op::{Back, Op, Shape, View};
 pub use pairs::{Tiles, weigh_pair};
 pub use pattern::Pattern;
-pub use tape::{Gradients, Numbers, Tape, Var};
+pub use tape::{Numbers, Tape, Var};

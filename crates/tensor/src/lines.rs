@@ -1,8 +1,9 @@
-//! The entries of a sparse matrix line by line, and how the work on them is dealt out.
+//! The entries of a sparse matrix line by line, and how the work on them is divided.
 //!
-//! A line is a row or, in the transpose, a column. Lines are grouped into pieces of about equal work; a line too long for
-//! one piece is cut into segments, each a piece of its own, so that one hub does not keep all other threads waiting. The
-//! pieces depend on the lines alone, never on the number of threads, and what segments compute is put together in order.
+//! A line is a row or, in the transpose, a column. Lines are grouped into pieces of about equal work; a line
+//! too long for one piece is cut into segments, each a piece of its own, so that one hub does not keep all
+//! other threads waiting. The pieces depend on the lines alone, never on the number of threads, and what
+//! segments compute is put together in order.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -11,8 +12,8 @@ use rayon::prelude::*;
 
 use crate::cuda::Device;
 use crate::cuda::lines::{LinesOn, SEGMENT};
-use crate::dry::Ledger;
 use crate::error::Result;
+use crate::estimate::MemoryEstimate;
 
 /// Work of one piece: entries and lines together, since a line without entries has to be written, too.
 const PIECE: usize = 2048;
@@ -82,10 +83,10 @@ impl Lines {
     }
 
     /// Tells of what a GPU has to hold of them.
-    pub fn hold(&self, ledger: &Ledger) {
+    pub fn hold(&self, estimate: &MemoryEstimate) {
         let columns = if self.origins.is_some() { 2 } else { 1 };
-        ledger.hold(&self.others, columns * self.others.len());
-        ledger.hold(&self.starts, 4 * self.count() + 8 * self.others.len() / SEGMENT);
+        estimate.hold(&self.others, columns * self.others.len());
+        estimate.hold(&self.starts, 4 * self.count() + 8 * self.others.len() / SEGMENT);
     }
 
     /// How many lines there are.
@@ -127,8 +128,8 @@ impl Lines {
         self.starts[line] as usize..self.starts[line + 1] as usize
     }
 
-    /// Deals out a matrix with a row for each line. A segment gets a row of `scratch` instead, which has one for each; lines
-    /// that were cut are to be put together from them.
+    /// Divides a matrix with a row for each line. A segment gets a row of `scratch` instead, which has one
+    /// for each; lines that were cut are to be put together from them.
     pub fn deal_lines<'p, 'o: 'j, 'j>(
         &'p self,
         width: usize,
@@ -161,7 +162,7 @@ impl Lines {
         (jobs, cuts)
     }
 
-    /// Deals out a matrix with a row for each entry, in the order of the lines.
+    /// Divides a matrix with a row for each entry, in the order of the lines.
     pub fn deal_entries<'p, 'j>(&'p self, width: usize, mut output: &'j mut [f32]) -> Vec<Job<'p, 'j>> {
         let mut jobs = Vec::with_capacity(self.pieces.len());
         for piece in &self.pieces {

@@ -6,8 +6,8 @@ use std::ops::Range;
 use crate::arena::Buffer;
 use crate::clock::{Stage, Within};
 use crate::cuda;
-use crate::dry::Ledger;
 use crate::error::{Error, Result};
+use crate::estimate::MemoryEstimate;
 
 /// Rows and columns of a matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -19,7 +19,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// A matrix of so many rows and columns.
+    /// A matrix with these rows and columns.
     pub const fn new(rows: usize, columns: usize) -> Self {
         Shape { rows, columns }
     }
@@ -83,12 +83,13 @@ pub struct Back<'a, 'g> {
     pub upstream: &'a [f32],
     /// Room to work in, of the length that [`Op::scratch`] asked for; it holds anything.
     pub scratch: &'a mut [f32],
-    /// The gradients of its inputs, to be added to; `None` where nobody asks for one, or it was [ready](Op::ready).
+    /// The gradients of its inputs, to be added to; `None` where none is wanted, or it was
+    /// [ready](Op::ready).
     pub gradients: &'a mut [Option<&'g mut [f32]>],
 }
 
 impl<'g> Back<'_, 'g> {
-    /// The gradient of input `index`, taken out to be written to; `None` where nobody asks for it.
+    /// The gradient of input `index`, taken out to be written to; `None` where it is not wanted.
     pub fn take(&mut self, index: usize) -> Option<&'g mut [f32]> {
         self.gradients[index].take()
     }
@@ -96,8 +97,8 @@ impl<'g> Back<'_, 'g> {
 
 /// An operation: as coarse and fused as speed wants, with a gradient of its own.
 ///
-/// Values do not depend on the number of threads: work is split into pieces that depend on the shapes alone, and sums over
-/// pieces are taken in order.
+/// Values do not depend on the number of threads: work is split into pieces that depend on the shapes alone,
+/// and sums over pieces are taken in order.
 pub trait Op: Send + Sync {
     /// What it is called, in errors and traces.
     fn name(&self) -> &'static str;
@@ -115,17 +116,20 @@ pub trait Op: Send + Sync {
         0
     }
 
-    /// Whether peers take part: then its way back is gone where no gradient arrived, too, or they would wait for ever.
+    /// Whether peers take part: it runs `backward` even without an upstream gradient, or they would wait for
+    /// ever.
     fn collective(&self) -> bool {
         false
     }
 
-    /// Whether a GPU leaves it until somebody reads its output, which nobody may: for copies. It puts nothing aside.
+    /// Whether a GPU leaves it until its output is read, which may never be: for copies. It puts nothing
+    /// aside.
     fn waits(&self) -> bool {
         false
     }
 
-    /// The gradient of an input, where it was made on the way forth and needs no adding up. It can be taken once.
+    /// The gradient of an input, where the forward pass made it and it needs no adding up. It can be taken
+    /// once.
     fn ready(&self, _input: usize, _upstream: &[f32]) -> Option<Buffer> {
         None
     }
@@ -135,7 +139,8 @@ pub trait Op: Send + Sync {
         Stage::Products
     }
 
-    /// Whether its output is of all snapshots that its inputs are of, and not of the latest: time is counted so, then.
+    /// Whether its output is of all snapshots that its inputs are of, and not of the latest: time is counted
+    /// so, then.
     fn joins_steps(&self) -> bool {
         false
     }
@@ -151,8 +156,9 @@ pub trait Op: Send + Sync {
     /// Adds to the gradients of the inputs.
     fn backward(&self, back: Back<'_, '_>) -> Result<()>;
 
-    /// Tells of everything besides its inputs that a GPU has to hold for it from tape to tape: forth, or also on the way `back`.
-    fn holds(&self, _ledger: &Ledger, _back: bool) {}
+    /// Tells of everything besides its inputs that a GPU has to hold for it from tape to tape, in the forward
+    /// pass or in the backward pass.
+    fn holds(&self, _estimate: &MemoryEstimate, _back: bool) {}
 
     /// [`Op::forward`] on a GPU.
     fn cuda(&self, _call: cuda::Call<'_>) -> Result<()> {

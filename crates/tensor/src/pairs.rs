@@ -1,12 +1,14 @@
 //! Pairs of rows: the last layer of a perceptron over sums of two rows, as decoders of links have it.
 //!
-//! The number of a pair is the sum over columns of `weight * max(left + right, 0)`. It has the same bits whether it is asked for alone or among
-//! those of many rows, which stand in tiles: there, a column of several rows is one register, so that nothing is summed across registers and a tile
-//! stays in the cache while several lefts go over it.
+//! The number of a pair is the sum over columns of `weight * max(left + right, 0)`. It has the same bits
+//! whether it is asked for alone or among those of many rows, which stand in tiles: there, a column of
+//! several rows is one register, so that nothing is summed across registers and a tile stays in the cache
+//! while several lefts go over it.
 
 use crate::simd::{fma, simd};
 
-/// Sums that columns are added to in turn. The order of additions follows from it and not from the machine's instructions.
+/// Sums that columns are added to in turn. The order of additions follows from it and not from the machine's
+/// instructions.
 const SUMS: usize = 4;
 
 /// Rows of a tile.
@@ -81,9 +83,10 @@ pub struct Tiles {
 }
 
 impl Tiles {
-    /// Rows of so many columns, which begin `stride` numbers from each other. It panics where a row is shorter.
+    /// Rows of this many columns, which begin `stride` numbers from each other. It panics where a row is
+    /// shorter.
     ///
-    /// One thread does it: whoever waits for it inside a lock must not be handed other work meanwhile.
+    /// One thread does it: a thread that waits for it inside a lock must not be given other work meanwhile.
     pub fn new(rights: &[f32], stride: usize, width: usize) -> Tiles {
         let rows = if width == 0 { 0 } else { (rights.len() + stride - width) / stride };
         let mut values = vec![0.0; rows.div_ceil(TILE) * TILE * width];
@@ -133,7 +136,11 @@ mod tests {
     proptest! {
         #[test]
         fn it_is_the_plain_sum_alone_and_in_tiles(
-            width in 0usize..70, more in 0usize..40, rows in 0usize..100, lefts in 1usize..4, seed in 0u64..1000,
+            width in 0usize..70,
+            more in 0usize..40,
+            rows in 0usize..100,
+            lefts in 1usize..4,
+            seed in 0u64..1000,
         ) {
             let number = |i: usize| ((i as u64 * 2_654_435_761 + seed * 97) % 1000) as f32 / 500.0 - 1.0;
             let stride = width + more.max(1);
@@ -145,7 +152,8 @@ mod tests {
             Tiles::new(&rights, stride, width).weigh(lefts.clone(), &weights, &mut out);
             for (at, found) in out.iter().enumerate() {
                 let (left, right) = (&left[at / rows * width..][..width], &rights[at % rows * stride..]);
-                let terms = (0..width).map(|i| f64::from(weights[i]) * f64::from((left[i] + right[i]).max(0.0)));
+                let term = |i: usize| f64::from(weights[i]) * f64::from((left[i] + right[i]).max(0.0));
+                let terms = (0..width).map(term);
                 let expected: f64 = terms.sum();
                 prop_assert!((f64::from(*found) - expected).abs() < 1e-4, "{} and {}", found, expected);
                 prop_assert_eq!(weigh_pair(left, right, &weights).to_bits(), found.to_bits());

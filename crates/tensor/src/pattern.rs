@@ -1,7 +1,7 @@
 //! Where the non-zeros of a sparse matrix are, apart from their values.
 //!
-//! The neighbours of a vertex are a row: the rows of a product are sums over neighbours. The transpose, which gradients
-//! need, is built when it is first asked for: layers over constant features never do.
+//! The neighbours of a vertex are a row: the rows of a product are sums over neighbours. The transpose, which
+//! gradients need, is built when it is first asked for: layers over constant features never do.
 
 use std::sync::OnceLock;
 
@@ -80,11 +80,6 @@ impl Pattern {
     /// The column of each entry.
     pub fn places(&self) -> &[u32] {
         self.by_row.others()
-    }
-
-    /// Builds the transpose now, so that the first gradient does not wait for it.
-    pub fn prepare_transpose(&self) {
-        self.by_column();
     }
 
     pub(crate) fn by_row(&self) -> &Lines {

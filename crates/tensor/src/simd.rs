@@ -2,10 +2,13 @@
 
 /// Defines a function whose body is compiled for AVX-512, for AVX2 and for any machine.
 ///
-/// The body is generic over whether a fused multiply-add is one instruction: where it is not, `f32::mul_add` would be a
-/// call of a library function for every number.
+/// The body is generic over whether a fused multiply-add is one instruction: where it is not, `f32::mul_add`
+/// would be a call of a library function for every number.
 macro_rules! simd {
-    ($(#[$meta:meta])* $visible:vis fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $result:ty)? = $body:ident;) => {
+    (
+        $(#[$meta:meta])*
+        $visible:vis fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $result:ty)? = $body:ident;
+    ) => {
         $(#[$meta])*
         #[inline]
         $visible fn $name($($argument: $type),*) $(-> $result)? {
@@ -50,11 +53,11 @@ pub fn fma<const FUSED: bool>(a: f32, b: f32, c: f32) -> f32 {
 /// Numbers in a line of the cache.
 const CACHE_LINE: usize = 16;
 
-/// Asks for the line of the cache in which a number lies, to have it there later. Any place may be named: one outside the
-/// slice is merely useless.
+/// Asks for the line of the cache in which a number lies, to have it there later. Any place may be named: one
+/// outside the slice is merely useless.
 ///
-/// It is brought into the second-level cache: more lines can be on their way there than to the first, which makes random
-/// rows arrive up to 1.4 times as fast as with a request for the first, as measured on Zen 4.
+/// It is brought into the second-level cache: more lines can be on their way there than to the first, which
+/// makes random rows arrive up to 1.4 times as fast as with a request for the first, as measured on Zen 4.
 #[inline(always)]
 pub fn prefetch(values: &[f32], at: usize) {
     #[cfg(target_arch = "x86_64")]
@@ -83,7 +86,8 @@ pub fn prefetch_row(values: &[f32], start: usize, width: usize) {
     }
 }
 
-/// The exponential function to within two units of the last place, without branches, so that loops over it vectorise.
+/// The exponential function to within two units of the last place, without branches, so that loops over it
+/// vectorise.
 ///
 /// Cody and Waite's reduction by multiples of ln 2 in two parts, then a polynomial of degree five.
 #[inline(always)]
@@ -104,7 +108,8 @@ pub fn exp<const FUSED: bool>(x: f32) -> f32 {
     sum * f32::from_bits(((whole + 127) << 23) as u32)
 }
 
-/// `ln(1 + y)` for `y` from 0 to 1, by the series of the inverse hyperbolic tangent, whose argument is at most a third there.
+/// `ln(1 + y)` for `y` from 0 to 1, by the series of the inverse hyperbolic tangent, whose argument is at
+/// most a third there.
 #[inline(always)]
 pub fn log_of_one_plus<const FUSED: bool>(y: f32) -> f32 {
     let s = y / (2.0 + y);
@@ -128,8 +133,9 @@ pub fn tanh<const FUSED: bool>(x: f32) -> f32 {
     fma::<FUSED>(2.0, sigmoid::<FUSED>(x + x), -1.0)
 }
 
-/// `1 + exp(-x)`, with an error that is as small beside the logistic function, which is flat where the exponential function
-/// is large: so the power of two needs neither a reduction in two parts nor a polynomial of more than degree five.
+/// `1 + exp(-x)`, with an error that is as small beside the logistic function, which is flat where the
+/// exponential function is large: so the power of two needs neither a reduction in two parts nor a polynomial
+/// of more than degree five.
 #[inline(always)]
 fn one_plus_exp<const FUSED: bool>(x: f32) -> f32 {
     const MAGIC: f32 = 12_582_912.0;
@@ -146,7 +152,8 @@ fn one_plus_exp<const FUSED: bool>(x: f32) -> f32 {
     1.0 + f32::from_bits(sum.to_bits().wrapping_add(shifted.to_bits() << 23))
 }
 
-/// The logistic functions of two numbers with one division, which costs as much as most of the rest: `1 / a = b / (a b)`.
+/// The logistic functions of two numbers with one division, which costs as much as most of the rest:
+/// `1 / a = b / (a b)`.
 #[inline(always)]
 pub fn sigmoid_pair<const FUSED: bool>(x: f32, y: f32) -> (f32, f32) {
     let (a, b) = (one_plus_exp::<FUSED>(x), one_plus_exp::<FUSED>(y));

@@ -1,7 +1,4 @@
-//! The tape: operations in the order in which they were applied, and the way back.
-//!
-//! The way back follows the list from its end, not pointers between tensors: the order is the same on every worker, which
-//! operations that take part in an exchange rely on.
+//! The tape: operations in the order in which they were applied, their values, and where these are.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -10,10 +7,14 @@ use std::sync::{Arc, OnceLock};
 
 use crate::arena::{Arena, Buffer};
 use crate::clock::{Clock, Of};
-use crate::cuda::{Held, Memory, Slice};
-use crate::dry::Lot;
+use crate::cuda::{Memory, Resident, Slice};
 use crate::error::{Error, Result};
-use crate::op::{Back, Op, Shape, View};
+use crate::estimate::Reserved;
+use crate::op::{Op, Shape, View};
+
+/// Where numbers are, in words.
+pub(crate) const HOST: &str = "in the memory of the host";
+pub(crate) const DEVICE: &str = "in the memory of a GPU";
 
 /// A matrix on a tape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +28,7 @@ pub enum Numbers {
     /// In the memory of a GPU.
     Device(Memory),
     /// Nowhere: nothing is computed.
-    Dry(Lot),
+    Estimated(Reserved),
 }
 
 impl Default for Numbers {
@@ -37,20 +38,30 @@ impl Default for Numbers {
 }
 
 impl Numbers {
-    /// Those in the memory of the host, or none.
-    pub fn host(&self) -> &[f32] {
+    /// Those in the memory of the host; fails where they are elsewhere.
+    pub fn host(&self) -> Result<&[f32]> {
         match self {
-            Numbers::Host(values) => values,
-            Numbers::Device(_) | Numbers::Dry(_) => &[],
+            Numbers::Host(values) => Ok(values),
+            Numbers::Device(_) | Numbers::Estimated(_) => Err(self.elsewhere("host numbers", HOST)),
         }
     }
 
-    /// Those in the memory of the host, to be kept.
-    pub(crate) fn into_host(self) -> Option<Buffer> {
+    /// Those in the memory of the host, to be kept; fails where they are elsewhere.
+    pub(crate) fn into_host(self) -> Result<Buffer> {
         match self {
-            Numbers::Host(values) => Some(values),
-            Numbers::Device(_) | Numbers::Dry(_) => None,
+            Numbers::Host(values) => Ok(values),
+            Numbers::Device(_) | Numbers::Estimated(_) => Err(self.elsewhere("host numbers", HOST)),
         }
+    }
+
+    /// The complaint that they are not where `op` expected them.
+    pub(crate) fn elsewhere(&self, op: &'static str, expected: &'static str) -> Error {
+        let found = match self {
+            Numbers::Host(_) => HOST,
+            Numbers::Device(_) => DEVICE,
+            Numbers::Estimated(_) => "not computed",
+        };
+        Error::Place { op, found, expected }
     }
 
     /// How many there are.
@@ -58,7 +69,7 @@ impl Numbers {
         match self {
             Numbers::Host(values) => values.len(),
             Numbers::Device(memory) => memory.len(),
-            Numbers::Dry(lot) => lot.len(),
+            Numbers::Estimated(reserved) => reserved.len(),
         }
     }
 
@@ -82,19 +93,24 @@ pub(crate) enum Value<'a> {
     Resident(Slice<'a>),
     /// Numbers that are on the GPU already and are held by others, too.
     Shared(Arc<Memory>),
+    /// Numbers that an earlier tape made and that are held by others, too.
+    Kept(Arc<Numbers>),
     /// The same number everywhere, on a tape that works on a GPU.
     Filled(f32),
-    /// What the operation will come to when somebody reads it, on a tape that works on a GPU.
+    /// What the operation will come to when it is read, on a tape that works on a GPU.
     Waiting,
 }
 
 impl Value<'_> {
-    /// The numbers, as far as they are in the memory of the host.
-    pub(crate) fn host(&self) -> &[f32] {
+    /// The numbers in the memory of the host; fails where they are elsewhere.
+    pub(crate) fn host(&self) -> Result<&[f32]> {
         match self {
             Value::Made(numbers) => numbers.host(),
-            Value::Borrowed(values) => values,
-            Value::Resident(_) | Value::Shared(_) | Value::Filled(_) | Value::Waiting => &[],
+            Value::Kept(numbers) => numbers.host(),
+            Value::Borrowed(values) => Ok(values),
+            Value::Resident(_) | Value::Shared(_) | Value::Filled(_) | Value::Waiting => {
+                Err(Error::Place { op: "host values", found: DEVICE, expected: HOST })
+            }
         }
     }
 }
@@ -107,7 +123,7 @@ pub(crate) struct Node<'a> {
     /// What was brought to the GPU of a value of the host.
     pub(crate) brought: OnceLock<Memory>,
     /// What would be brought there, where nothing is computed.
-    pub(crate) lot: OnceLock<Lot>,
+    pub(crate) reserved: OnceLock<Reserved>,
     pub(crate) saved: Numbers,
     pub(crate) wants_gradient: bool,
     /// The snapshot it belongs to, where a clock is on.
@@ -122,7 +138,7 @@ impl<'a> Node<'a> {
             shape,
             value,
             brought: OnceLock::new(),
-            lot: OnceLock::new(),
+            reserved: OnceLock::new(),
             saved: Numbers::default(),
             wants_gradient,
             of: Of::Nothing,
@@ -160,16 +176,14 @@ impl<'a> Tape<'a> {
     }
 
     fn input(&mut self, shape: Shape, values: &'a [f32], wants_gradient: bool) -> Result<Var> {
-        if shape.len() != values.len() {
-            return Err(Error::shape("input", format!("{} values were given for {shape}", values.len())));
-        }
+        expect_values(shape, values.len())?;
         Ok(self.push(Node::input(shape, Value::Borrowed(values), wants_gradient)))
     }
 
     /// A matrix that does not change from tape to tape: a tape on a GPU finds it there.
-    pub fn held(&mut self, shape: Shape, values: &'a Held) -> Result<Var> {
-        if let Some(ledger) = self.arena.ledger() {
-            ledger.hold(values, values.len());
+    pub fn held(&mut self, shape: Shape, values: &'a Resident) -> Result<Var> {
+        if let Some(estimate) = self.arena.estimate() {
+            estimate.hold(values, values.len());
             return Ok(self.push(Node::input(shape, Value::Resident(Slice::nowhere(shape.len())), false)));
         }
         match self.arena.device() {
@@ -178,9 +192,9 @@ impl<'a> Tape<'a> {
         }
     }
 
-    /// Some rows of a matrix that does not change from tape to tape, for as long as this tape lives: copied on the host, found on a
-    /// GPU, where all rows are asked for.
-    pub fn held_rows(&mut self, columns: usize, values: &Held, rows: Range<usize>) -> Result<Var> {
+    /// Some rows of a matrix that does not change from tape to tape, for as long as this tape lives: copied
+    /// on the host, found on a GPU, where all rows are asked for.
+    pub fn held_rows(&mut self, columns: usize, values: &Resident, rows: Range<usize>) -> Result<Var> {
         let shape = Shape::new(rows.len(), columns);
         match self.arena.device() {
             Some(device) if shape.len() == values.len() => {
@@ -192,21 +206,18 @@ impl<'a> Tape<'a> {
     }
 
     /// A matrix that a tape made and that was kept ([`Tape::copy_of`]).
-    pub fn kept(&mut self, shape: Shape, values: &'a Numbers) -> Result<Var> {
-        match values {
-            Numbers::Host(values) => self.constant(shape, values),
-            Numbers::Device(memory) => self.resident(shape, memory.all(), false),
-            Numbers::Dry(lot) => self.resident(shape, Slice::nowhere(lot.len()), false),
-        }
+    pub fn kept(&mut self, shape: Shape, values: Arc<Numbers>) -> Result<Var> {
+        expect_values(shape, values.len())?;
+        Ok(self.push(Node::input(shape, Value::Kept(values), false)))
     }
 
     /// A copy of a matrix that outlives the tape, where the tape works.
     pub fn copy_of(&self, var: Var) -> Result<Numbers> {
-        if let Some(ledger) = self.arena.ledger() {
-            return Ok(Numbers::Dry(Lot::new(ledger, self.shape(var).len())));
+        if let Some(estimate) = self.arena.estimate() {
+            return Ok(Numbers::Estimated(Reserved::new(estimate, self.shape(var).len())));
         }
         let Some(device) = self.arena.device() else {
-            return Ok(Numbers::Host(Buffer::from(self.value(var))));
+            return Ok(Numbers::Host(Buffer::from(self.value(var)?)));
         };
         let values = self.slice(device, var)?;
         let copy = device.take(values.len())?;
@@ -216,17 +227,13 @@ impl<'a> Tape<'a> {
 
     /// A matrix that is on the GPU already, where this tape works.
     pub fn resident(&mut self, shape: Shape, values: Slice<'a>, wants_gradient: bool) -> Result<Var> {
-        if shape.len() != values.len() {
-            return Err(Error::shape("input", format!("{} values were given for {shape}", values.len())));
-        }
+        expect_values(shape, values.len())?;
         Ok(self.push(Node::input(shape, Value::Resident(values), wants_gradient)))
     }
 
     /// A matrix that needs no gradient, copied: for values that do not live as long as the tape.
     pub fn copied(&mut self, shape: Shape, values: &[f32]) -> Result<Var> {
-        if shape.len() != values.len() {
-            return Err(Error::shape("input", format!("{} values were given for {shape}", values.len())));
-        }
+        expect_values(shape, values.len())?;
         let copy = self.arena.copied(values);
         Ok(self.push(Node::input(shape, Value::Made(Numbers::Host(copy)), false)))
     }
@@ -260,12 +267,12 @@ impl<'a> Tape<'a> {
         if let Some(device) = self.arena.device() {
             return self.apply_on(device, Box::new(op), inputs, &shapes, shape);
         }
-        if let Some(ledger) = self.arena.ledger() {
-            return Ok(self.apply_dry(ledger, Box::new(op), inputs, &shapes, shape));
+        if let Some(estimate) = self.arena.estimate() {
+            return Ok(self.apply_estimated(estimate, Box::new(op), inputs, &shapes, shape));
         }
         let mut values = self.arena.take(shape.len());
         let mut saved = self.arena.take(op.saved(&shapes));
-        let views: Vec<View<'_>> = inputs.iter().map(|&input| self.view(input)).collect();
+        let views = self.views(inputs)?;
         op.forward(&views, &mut values, &mut saved)?;
         let made = (Numbers::Host(values), Numbers::Host(saved));
         Ok(self.applied(Box::new(op), inputs, shape, made))
@@ -299,7 +306,7 @@ impl<'a> Tape<'a> {
             shape,
             value,
             brought: OnceLock::new(),
-            lot: OnceLock::new(),
+            reserved: OnceLock::new(),
             saved,
             wants_gradient: inputs.iter().any(|input| self.nodes[input.0].wants_gradient),
             of: Of::Nothing,
@@ -311,116 +318,43 @@ impl<'a> Tape<'a> {
         self.nodes[var.0].shape
     }
 
-    /// The numbers of a matrix on a tape that works in the memory of the host; [`Tape::read`] works everywhere.
-    pub fn value(&self, var: Var) -> &[f32] {
+    /// The numbers of a matrix on a tape that works in the memory of the host; [`Tape::read`] works
+    /// everywhere.
+    pub fn value(&self, var: Var) -> Result<&[f32]> {
         self.nodes[var.0].value.host()
     }
 
     /// The numbers of a matrix, brought back from the GPU where they are there.
     pub fn read(&self, var: Var) -> Result<Cow<'_, [f32]>> {
-        if self.arena.ledger().is_some() {
+        if self.arena.estimate().is_some() {
             return Ok(Cow::Owned(vec![0.0; self.shape(var).len()]));
         }
         match self.arena.device() {
-            None => Ok(Cow::Borrowed(self.value(var))),
+            None => Ok(Cow::Borrowed(self.value(var)?)),
             Some(device) => Ok(Cow::Owned(device.read(self.slice(device, var)?)?)),
         }
     }
 
-    /// A matrix to be read.
-    pub fn view(&self, var: Var) -> View<'_> {
-        View { shape: self.shape(var), values: self.value(var) }
+    /// A matrix to be read on a tape that works in the memory of the host.
+    pub fn view(&self, var: Var) -> Result<View<'_>> {
+        Ok(View { shape: self.shape(var), values: self.value(var)? })
+    }
+
+    pub(crate) fn views(&self, vars: &[Var]) -> Result<Vec<View<'_>>> {
+        vars.iter().map(|&var| self.view(var)).collect()
     }
 
     /// Whether a gradient flows through a matrix.
     pub fn wants_gradient(&self, var: Var) -> bool {
         self.nodes[var.0].wants_gradient
     }
+}
 
-    /// The gradients of one number with respect to all parameters before it.
-    ///
-    /// The number should be the last that is computed: collective operations behind it are not undone.
-    pub fn backward(&self, from: Var) -> Result<Gradients<'a>> {
-        if self.shape(from) != Shape::SCALAR {
-            let problem = format!("the gradient of {} was asked for, expected one number", self.shape(from));
-            return Err(Error::shape("backward", problem));
-        }
-        self.backward_with(from, &[1.0])
+fn expect_values(shape: Shape, found: usize) -> Result<()> {
+    if shape.len() == found {
+        return Ok(());
     }
-
-    /// The gradients of `sum(seed * from)`.
-    pub fn backward_with(&self, from: Var, seed: &[f32]) -> Result<Gradients<'a>> {
-        if let Some(device) = self.arena.device() {
-            return self.backward_on(device, from, seed);
-        }
-        if let Some(ledger) = self.arena.ledger() {
-            return self.backward_dry(ledger, from);
-        }
-        self.backward_onto(from, seed, [])
-    }
-
-    /// The gradients of `sum(seed * from)`, added to those that are given: they are found where gradients of their matrices are.
-    pub(crate) fn backward_onto(
-        &self,
-        from: Var,
-        seed: &[f32],
-        begun: impl IntoIterator<Item = (Var, Buffer)>,
-    ) -> Result<Gradients<'a>> {
-        let mut all: Vec<Option<Buffer>> = self.nodes.iter().map(|_| None).collect();
-        begun.into_iter().for_each(|(var, sum)| all[var.0] = Some(sum));
-        all[from.0] = Some(self.arena.copied(seed));
-        for index in (0..=from.0).rev() {
-            let node = &self.nodes[index];
-            let Some(op) = node.op.as_ref().filter(|_| node.wants_gradient) else { continue };
-            let upstream = match all[index].take() {
-                Some(upstream) => upstream,
-                None if op.collective() => self.arena.zeros(node.shape.len()),
-                None => continue,
-            };
-            let begun = self.begun();
-            // An input that is used twice gets a second buffer for its second use.
-            let mut buffers: Vec<Option<Buffer>> = Vec::with_capacity(node.inputs.len());
-            let mut ready = vec![false; node.inputs.len()];
-            for (number, input) in node.inputs.iter().enumerate() {
-                let wanted = self.nodes[input.0].wants_gradient;
-                let mut fresh = || {
-                    let made = op.ready(number, &upstream);
-                    ready[number] = made.is_some();
-                    made.unwrap_or_else(|| self.arena.zeros(self.nodes[input.0].shape.len()))
-                };
-                buffers.push(wanted.then(|| all[input.0].take().unwrap_or_else(&mut fresh)));
-            }
-            let views: Vec<View<'_>> = node.inputs.iter().map(|&input| self.view(input)).collect();
-            let slots = buffers.iter_mut().zip(&ready);
-            let mut slots: Vec<Option<&mut [f32]>> =
-                slots.map(|(buffer, ready)| buffer.as_deref_mut().filter(|_| !ready)).collect();
-            let shapes: Vec<Shape> = views.iter().map(|view| view.shape).collect();
-            let mut scratch = self.arena.take(op.scratch(&shapes));
-            op.backward(Back {
-                inputs: &views,
-                output: View { shape: node.shape, values: node.value.host() },
-                saved: node.saved.host(),
-                upstream: &upstream,
-                scratch: &mut scratch,
-                gradients: &mut slots,
-            })?;
-            for (input, buffer) in node.inputs.iter().zip(buffers) {
-                let Some(buffer) = buffer else { continue };
-                match &mut all[input.0] {
-                    Some(sum) => {
-                        sum.iter_mut().zip(buffer.iter()).for_each(|(sum, value)| *sum += value);
-                        self.arena.give(buffer);
-                    }
-                    none => *none = Some(buffer),
-                }
-            }
-            self.arena.give(scratch);
-            self.arena.give(upstream);
-            self.count_back(index, begun)?;
-        }
-        let all = all.into_iter().map(|gradient| gradient.map(Numbers::Host)).collect();
-        Ok(Gradients { arena: self.arena, all })
-    }
+    Err(Error::shape("input", format!("{found} values were given for {shape}")))
 }
 
 impl Drop for Tape<'_> {
@@ -431,39 +365,5 @@ impl Drop for Tape<'_> {
             }
             node.saved.give(self.arena);
         }
-    }
-}
-
-/// Gradients of parameters.
-pub struct Gradients<'a> {
-    pub(crate) arena: &'a Arena,
-    pub(crate) all: Vec<Option<Numbers>>,
-}
-
-impl Gradients<'_> {
-    /// The gradient of a parameter, on a tape that works in the memory of the host; `None` where nothing depends on it.
-    pub fn of(&self, var: Var) -> Option<&[f32]> {
-        Some(self.all.get(var.0)?.as_ref()?.host())
-    }
-
-    /// The gradient of a parameter, brought back from the GPU where it is there; `None` where nothing depends on it.
-    pub fn read(&self, var: Var) -> Result<Option<Cow<'_, [f32]>>> {
-        Ok(match self.all.get(var.0) {
-            Some(Some(Numbers::Host(values))) => Some(Cow::Borrowed(values)),
-            Some(Some(Numbers::Device(memory))) => Some(Cow::Owned(memory.device().read(memory.all())?)),
-            _ => None,
-        })
-    }
-
-    /// Takes the gradient of a parameter out, so that it can outlive the tape, which borrows the parameters that an
-    /// optimiser is about to change. It belongs to the arena, to which it is to be given back.
-    pub fn take(&mut self, var: Var) -> Option<Numbers> {
-        self.all.get_mut(var.0)?.take()
-    }
-}
-
-impl Drop for Gradients<'_> {
-    fn drop(&mut self) {
-        self.all.drain(..).flatten().for_each(|numbers| numbers.give(self.arena));
     }
 }

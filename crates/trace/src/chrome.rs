@@ -1,6 +1,7 @@
 //! Timelines in the format of Chrome's tracing, which Perfetto reads too.
 //!
-//! Workers are the threads of a process; what was predicted and what was done are two of them. Times are microseconds; their fractions keep the nanoseconds.
+//! Workers are shown as the threads of a process; what was predicted and what was measured are two processes.
+//! Times are microseconds; their fractions keep the nanoseconds.
 
 use std::io::Write;
 use std::path::Path;
@@ -8,10 +9,11 @@ use std::path::Path;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::align::earliest;
 use crate::error::Result;
 use crate::span::Span;
 use crate::timeline::WorkerTrace;
-use crate::whole;
+use crate::whole::write_whole;
 
 #[derive(Serialize)]
 struct Event<'a> {
@@ -34,12 +36,12 @@ fn microseconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1000.0
 }
 
-fn event(process: u32, worker: usize, span: &Span) -> Event<'_> {
+fn event(process: u32, worker: usize, late: u64, span: &Span) -> Event<'_> {
     Event {
         name: &span.name,
         cat: span.kind.name(),
         ph: "X",
-        ts: microseconds(span.start),
+        ts: microseconds(span.start.saturating_add(late)),
         dur: microseconds(span.end.saturating_sub(span.start)),
         pid: process,
         tid: worker,
@@ -58,14 +60,15 @@ fn about(process: u32, worker: usize) -> [Value; 2] {
 
 /// Writes timelines into one file; a file that was there is replaced.
 ///
-/// Within a worker, events are in the order of their starts, and what contains others comes before them.
+/// Timelines that began at different moments are shown on one clock, which is 0 at the earliest of their
+/// origins. Within a worker, events are in the order of their starts, and outer spans come before inner ones.
 pub fn export(traces: &[WorkerTrace], path: &Path) -> Result<()> {
     export_beside(&[("workers", traces)], path)
 }
 
-/// Writes groups of timelines beside each other, each under its name.
+/// Writes groups of timelines beside each other, each under its name and with a clock of its own.
 pub fn export_beside(groups: &[(&str, &[WorkerTrace])], path: &Path) -> Result<()> {
-    whole::write(path, |out| {
+    write_whole(path, |out| {
         let traces = || groups.iter().flat_map(|(_, traces)| traces.iter());
         let left_out: u64 = traces().map(|trace| trace.left_out).sum();
         let notes = json!({ "spans left out": left_out });
@@ -76,7 +79,9 @@ pub fn export_beside(groups: &[(&str, &[WorkerTrace])], path: &Path) -> Result<(
                 json!({ "name": "process_name", "ph": "M", "pid": process, "args": { "name": name } });
             write!(out, "{separator}{named}")?;
             separator = ",\n";
+            let earliest = earliest(traces);
             for trace in *traces {
+                let late = trace.late(earliest);
                 for line in about(process, trace.worker) {
                     write!(out, "{separator}{line}")?;
                 }
@@ -84,7 +89,7 @@ pub fn export_beside(groups: &[(&str, &[WorkerTrace])], path: &Path) -> Result<(
                 spans.sort_by_key(|span| (span.start, std::cmp::Reverse(span.end)));
                 for span in spans {
                     out.write_all(separator.as_bytes())?;
-                    serde_json::to_writer(&mut *out, &event(process, trace.worker, span))?;
+                    serde_json::to_writer(&mut *out, &event(process, trace.worker, late, span))?;
                 }
             }
         }
@@ -123,8 +128,16 @@ mod tests {
         ];
         let file = exported(&traces);
         assert_eq!(file["otherData"]["spans left out"], 4);
-        let event = |name: &str, kind: &str, ts: f64, dur: f64, bytes: u64| json!({ "name": name, "cat": kind, "ph": "X", "ts": ts, "dur": dur, "pid": 1, "tid": 0, "args": { "bytes": bytes } });
-        let name = |worker: usize| json!({ "name": "thread_name", "ph": "M", "pid": 1, "tid": worker, "args": { "name": format!("worker {worker}") } });
+        let event = |name: &str, kind: &str, ts: f64, dur: f64, bytes: u64| {
+            let args = json!({ "bytes": bytes });
+            json!({
+                "name": name, "cat": kind, "ph": "X", "ts": ts, "dur": dur, "pid": 1, "tid": 0, "args": args
+            })
+        };
+        let name = |worker: usize| {
+            let args = json!({ "name": format!("worker {worker}") });
+            json!({ "name": "thread_name", "ph": "M", "pid": 1, "tid": worker, "args": args })
+        };
         let events = file["traceEvents"].as_array().unwrap();
         assert_eq!(events.len(), 8);
         assert_eq!(events[0]["args"]["name"], "workers");
@@ -161,19 +174,39 @@ mod tests {
         assert_eq!(names, ["done", "predicted"]);
     }
 
+    #[test]
+    fn a_group_is_on_one_clock_and_leaves_others_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("trace.json");
+        let trace = |worker, origin| WorkerTrace {
+            worker,
+            origin,
+            spans: vec![span(Kind::Compute, "x", 1000, 2000, 0)],
+            ..Default::default()
+        };
+        let begun = 1_700_000_000_000_000_000;
+        let measured = [trace(0, begun + 5000), trace(1, begun), trace(2, 0)];
+        export_beside(&[("measured", &measured), ("predicted", &[trace(0, 0)])], &path).unwrap();
+        let file: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+        let events = file["traceEvents"].as_array().unwrap().iter().filter(|event| event["ph"] == "X");
+        let starts: Vec<f64> = events.map(|event| event["ts"].as_f64().unwrap()).collect();
+        assert_eq!(starts, [6.0, 1.0, 1.0, 1.0]);
+    }
+
     proptest! {
         #[test]
         fn nanoseconds_are_kept(spans in prop::collection::vec((0u64..1 << 45, 0u64..1 << 45), 0..30)) {
-            let spans: Vec<Span> =
-                spans.into_iter().map(|(start, length)| span(Kind::Load, "x", start, start + length, 0)).collect();
+            let load = |(start, length)| span(Kind::Load, "x", start, start + length, 0);
+            let spans: Vec<Span> = spans.into_iter().map(load).collect();
             let file = exported(&[WorkerTrace { spans: spans.clone(), ..Default::default() }]);
             let nanoseconds = |value: &Value| (value.as_f64().unwrap() * 1000.0).round() as u64;
             let events = file["traceEvents"].as_array().unwrap();
-            let mut found: Vec<(u64, u64)> =
-                events[3..].iter().map(|event| (nanoseconds(&event["ts"]), nanoseconds(&event["dur"]))).collect();
+            let times = |event: &Value| (nanoseconds(&event["ts"]), nanoseconds(&event["dur"]));
+            let mut found: Vec<(u64, u64)> = events[3..].iter().map(times).collect();
             prop_assert!(found.is_sorted_by_key(|span| span.0));
             found.sort();
-            let mut wanted: Vec<(u64, u64)> = spans.iter().map(|span| (span.start, span.end - span.start)).collect();
+            let times = |span: &Span| (span.start, span.end - span.start);
+            let mut wanted: Vec<(u64, u64)> = spans.iter().map(times).collect();
             wanted.sort();
             prop_assert_eq!(found, wanted);
         }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 /// What every fallible function of this crate returns.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// One error: each variant names who has to do something about it.
+/// One error: each variant calls for another remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file of a run is wrong: damaged, or not what it is taken for.

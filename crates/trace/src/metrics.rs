@@ -1,7 +1,9 @@
 //! `metrics.jsonl`: what a run measured, one JSON object a line.
 //!
-//! A line counts when its newline is there. A kill can leave a last line without one; it was never finished, and readers pass
-//! over it. JSON has no NaN and no infinities: such numbers become `null`.
+//! A line counts when its newline is there. A kill can leave a last line without one; it was never finished,
+//! and readers skip it. JSON has no NaN and no infinities: such numbers become `null`.
+//!
+//! The file of a run has one [`EpochRecord`](crate::schema::EpochRecord) a line.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -11,6 +13,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::error::{Error, Result};
+use crate::whole::write_whole;
 
 /// A file of metrics being written.
 pub struct Log {
@@ -22,20 +25,20 @@ pub struct Log {
 }
 
 impl Log {
-    /// Begins a new file; refuses to replace one.
+    /// Creates a new file; refuses to replace one.
     pub fn create(path: &Path) -> Result<Log> {
         let file = File::create_new(path).map_err(|error| match error.kind() {
             ErrorKind::AlreadyExists => {
-                Error::file(path, "exists already; go on with that run, or choose another folder")
+                Error::file(path, "exists already; continue that run, or choose another folder")
             }
             _ => Error::resource("cannot create", path)(error),
         })?;
         Ok(Log { path: path.into(), file, bytes: 0, lines: 0, line: Vec::new() })
     }
 
-    /// Goes on behind the first `keep` lines and takes away what follows them: a resumed run says it again.
+    /// Continues after the first `keep` lines and removes what follows them: a resumed run writes it again.
     ///
-    /// A missing file is begun where nothing is to be kept.
+    /// A missing file is created where nothing is to be kept.
     pub fn reopen(path: &Path, keep: usize) -> Result<Log> {
         let file = match File::open(path) {
             Ok(file) => file,
@@ -65,7 +68,7 @@ impl Log {
         }
         self.line.push(b'\n');
         self.file.write_all(&self.line).map_err(|error| {
-            // A full disk can cut a line short; the next one must not stand behind the pieces of this one.
+            // A full disk can cut a line short; the next line must not follow the pieces of this one.
             let _ = self.file.set_len(self.bytes);
             Error::resource("cannot write", &self.path)(error)
         })?;
@@ -90,7 +93,8 @@ fn end_of_line(file: File, path: &Path, keep: usize) -> Result<u64> {
         bytes += file.read_until(b'\n', &mut line).map_err(Error::resource("cannot read", path))? as u64;
         if !line.ends_with(b"\n") {
             let problem = format!(
-                "has {before} whole lines where {keep} are expected; resume from another checkpoint or start again"
+                "has {before} whole lines where {keep} are expected; resume from another checkpoint or start \
+                 again"
             );
             return Err(Error::file(path, problem));
         }
@@ -100,36 +104,27 @@ fn end_of_line(file: File, path: &Path, keep: usize) -> Result<u64> {
 
 /// Shortens a file through a copy, so that a kill leaves the old file or the new one.
 fn cut(path: &Path, bytes: u64) -> Result<()> {
-    let mut partial = path.as_os_str().to_owned();
-    partial.push(".partial");
-    let partial = PathBuf::from(partial);
-    let write = || {
-        let mut copy = File::create(&partial)?;
-        std::io::copy(&mut File::open(path)?.take(bytes), &mut copy)?;
-        copy.sync_data()?;
-        std::fs::rename(&partial, path)
-    };
-    write().map_err(|error| {
-        // The half-written file is of no use to anybody; that it could not be removed is not the news.
-        let _ = std::fs::remove_file(&partial);
-        Error::resource("cannot shorten", path)(error)
-    })
+    write_whole(path, |copy| std::io::copy(&mut File::open(path)?.take(bytes), copy).map(|_| ()))
 }
 
-/// Reads every line. A last line that was not finished is passed over; any other that is not a JSON object is an error.
+/// The lines of a file that end with a newline, numbered from 1; a last line that was cut short is left out.
+pub(crate) fn whole_lines(text: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
+    let whole = text.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1);
+    (1..)
+        .zip(text[..whole].split_inclusive(|&byte| byte == b'\n'))
+        .map(|(number, line)| (number, &line[..line.len() - 1]))
+}
+
+/// Reads every line. A last line that was not finished is skipped; any other that is not a JSON object is an
+/// error.
 pub fn read(path: &Path) -> Result<Vec<Value>> {
     let text = std::fs::read(path).map_err(Error::resource("cannot read", path))?;
-    let mut lines: Vec<&[u8]> = text.split(|&byte| byte == b'\n').collect();
-    // What follows the last newline: nothing, or a line that was cut short.
-    lines.pop();
-    let parse = |(index, line): (usize, &&[u8])| match serde_json::from_slice(line) {
+    let parse = |(number, line): (usize, &[u8])| match serde_json::from_slice(line) {
         Ok(record @ Value::Object(_)) => Ok(record),
-        Ok(_) => Err(Error::line(path, index + 1, "is not a JSON object; remove the line")),
-        Err(error) => {
-            Err(Error::line(path, index + 1, format!("is not valid JSON: {error}; remove the line")))
-        }
+        Ok(_) => Err(Error::line(path, number, "is not a JSON object; remove the line")),
+        Err(error) => Err(Error::line(path, number, format!("is not valid JSON: {error}; remove the line"))),
     };
-    lines.iter().enumerate().map(parse).collect()
+    whole_lines(&text).map(parse).collect()
 }
 
 #[cfg(test)]
@@ -227,7 +222,7 @@ mod tests {
     }
 
     proptest! {
-        /// A run that is killed anywhere behind a checkpoint and resumed leaves the same file.
+        /// A run that is killed anywhere after a checkpoint and resumed leaves the same file.
         #[test]
         fn resuming_repeats_no_line(lines in 1usize..12, kept in 0usize..12, killed in 0.0..1.0) {
             let kept = kept.min(lines);

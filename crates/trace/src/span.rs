@@ -21,7 +21,7 @@ pub enum Kind {
     AllReduce,
     /// Reading snapshots and features.
     Load,
-    /// Deciding who does what.
+    /// Planning: dividing work among workers.
     Plan,
     /// Writing a checkpoint.
     Checkpoint,
@@ -36,7 +36,7 @@ pub(crate) enum Part {
     Busy,
     /// The worker waits for others.
     Waiting,
-    /// Goes on beside whatever the worker does.
+    /// Runs beside whatever the worker does.
     Beside,
 }
 
@@ -80,7 +80,6 @@ impl Kind {
 
 /// One thing that a worker did.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Span {
     /// What it was.
     pub kind: Kind,
@@ -96,7 +95,6 @@ pub struct Span {
 
 /// What the spans of one kind add up to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Total {
     /// Nanoseconds of their own: without those of work and waiting inside them.
     pub time: u64,
@@ -124,7 +122,8 @@ impl Totals {
         total.count += 1;
     }
 
-    /// Nanoseconds at work: computing, loading, planning, checkpoints and evaluation, without the waiting inside them.
+    /// Nanoseconds at work: computing, loading, planning, checkpoints and evaluation, without the waiting
+    /// inside them.
     pub fn busy(&self) -> u64 {
         self.time(Part::Busy)
     }

@@ -13,9 +13,9 @@ use super::{cannot_print, print_json};
 
 /// Describe a store: its size, how it changes from step to step, and what there is to learn from it.
 ///
-/// Read this before training. A graph that changes little from step to step (high overlap) gains from incremental
-/// aggregation; one with skewed degrees needs a partition that balances edges, not vertices; one with steps of very
-/// different sizes needs a schedule that pairs large with small.
+/// Read this before training. A graph that changes little from step to step (high overlap) gains from
+/// incremental aggregation; one with skewed degrees needs a partition that balances edges, not vertices; one
+/// with steps of very different sizes needs a schedule that pairs large with small.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Inspect {
     /// The store: the folder that `kymo ingest` or `kymo generate` made.

@@ -16,8 +16,8 @@ const CLASSES: usize = 8;
 /// Nouns that occur often, for one and for many.
 const VERTICES: [&str; 2] = ["vertex", "vertices"];
 const STEPS: [&str; 2] = ["step", "steps"];
-/// Seconds since 1970 from which a time is taken as a date: March 1973. Times that count from the first event of a
-/// dataset stay below.
+/// Seconds since 1970 from which a time is taken as a date: March 1973. Times that count from the first event
+/// of a dataset stay below.
 const DATED: f64 = 1e8;
 
 /// The report on a store called `name`.

@@ -1,4 +1,4 @@
-//! `kymo simulate`: an epoch on a cluster that nobody has to own.
+//! `kymo simulate`: an epoch on a simulated cluster.
 
 mod report;
 
@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use clap::Args;
 use kymo_graph::Store;
+use kymo_plan::EpochPlan;
 use kymo_plan::schedule::{self, Gantt, Instance, Limit, Reuse, Scheduled, Scheduler};
 use kymo_run::{Error, Result};
 use kymo_sim::{
@@ -24,18 +25,19 @@ const MEAN: f64 = 0.2;
 /// Bytes of a number of the gradient.
 const NUMBER: u64 = 4;
 
-/// Show how schedulers would do on a cluster, from a few workers to thousands
+/// Compare schedulers on a simulated cluster, from a few workers to thousands
 ///
-/// An epoch trains groups of snapshots (windows). In an iteration every worker runs some of them, all wait for the slowest, and
-/// gradients are added up. A scheduler decides who runs what when; this runs its schedule in virtual time and says how long the
-/// epoch takes and how much of the workers' time is used. Groups are the windows of a store, with times by a linear model of
-/// their vertices and edges, or made up (--groups).
+/// An epoch trains groups of snapshots (windows). In an iteration every worker runs some of them, all wait
+/// for the slowest, and gradients are added up. A scheduler assigns groups to workers; this runs its
+/// schedule in virtual time and says how long the epoch takes and how much of the workers' time is used.
+/// Groups are the windows of a store, with times by a linear model of their vertices and edges, or made up
+/// (--groups).
 #[derive(Args, Debug)]
 #[command(after_help = after_help())]
 pub struct Simulate {
     /// The store whose windows are the groups; or give --groups
     store: Option<PathBuf>,
-    /// Make up so many groups instead
+    /// Make up N groups instead
     #[arg(long, value_name = "N")]
     groups: Option<usize>,
     /// How the times of made-up groups are distributed [default: trend]
@@ -44,8 +46,8 @@ pub struct Simulate {
     /// Seconds of a made-up group on average [default: 0.2]
     #[arg(long, value_name = "SECONDS")]
     mean: Option<f64>,
-    /// A file with the cost model that training fitted: profile.json of a run, or one of the user's cache folder (see
-    /// parallel.cached_costs); what is given besides goes over it
+    /// A file with the cost model that training fitted: profile.json of a run, or one of the user's cache
+    /// folder (see parallel.cached_costs); other options override it
     #[arg(long, value_name = "FILE")]
     costs: Option<PathBuf>,
     /// Seconds for each vertex of a snapshot [default: 50e-9]
@@ -54,13 +56,13 @@ pub struct Simulate {
     /// Seconds for each edge of a snapshot [default: 20e-9]
     #[arg(long, value_name = "SECONDS")]
     seconds_per_edge: Option<f64>,
-    /// Seconds for each snapshot besides [default: 0.005]
+    /// Seconds for each snapshot on top [default: 0.005]
     #[arg(long, value_name = "SECONDS")]
     seconds_per_snapshot: Option<f64>,
     /// Snapshots of a group
     #[arg(long, value_name = "STEPS", default_value_t = 4)]
     window: usize,
-    /// Steps from one group to the next; as many as the window: groups share nothing
+    /// Steps from one group to the next; with the length of the window, groups share nothing
     #[arg(long, value_name = "STEPS", default_value_t = 1)]
     stride: usize,
     /// Sizes of the cluster
@@ -70,45 +72,47 @@ pub struct Simulate {
     /// psg,blad,real-g,match,real]
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     strategy: Vec<String>,
-    /// Most groups of a worker in an iteration
+    /// Maximum number of groups per worker and iteration
     #[arg(long, value_name = "N", default_value_t = 2)]
     most: usize,
-    /// Part of a shared snapshot's time that the second of two groups in a row saves (0 to 1) [default: nothing is reused]
+    /// Share of a snapshot's time that the second of two consecutive groups with it saves (0 to 1) [default:
+    /// nothing is reused]
     #[arg(long, value_name = "RATIO")]
     reuse: Option<f64>,
-    /// Part of a group's time that is its structure stage, which 'blad' overlaps with the time stage before (0 to 1)
-    /// [default: nothing overlaps]
+    /// Share of a group's time that is its structure stage, which 'blad' overlaps with the time stage before
+    /// (0 to 1) [default: nothing overlaps]
     #[arg(long, value_name = "PART")]
     pipeline: Option<f64>,
     /// How gradients are added up: ring or halving
     #[arg(long, value_name = "SHAPE", default_value = "ring")]
     all_reduce: String,
-    /// Seconds of a message before its first byte
+    /// Latency of a message in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 5e-6)]
     latency: f64,
-    /// Bytes per second of a worker's link
+    /// Bandwidth of a worker's link in bytes per second
     #[arg(long, value_name = "RATE", default_value_t = 50e9)]
     bandwidth: f64,
-    /// Numbers of the gradient, four bytes each
+    /// Parameters of the model, four bytes each in the gradient
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     parameters: u64,
-    /// Standard deviation of a group's time, as a part of it
+    /// Relative standard deviation of a group's time
     #[arg(long, value_name = "PART", default_value_t = 0.0)]
     noise: f64,
     /// Workers that are slower, as in 0.05:2, every twentieth takes twice as long [default: none]
     #[arg(long, value_name = "SHARE:FACTOR")]
     stragglers: Option<String>,
-    /// Seconds that a scheduler may search
-    // Enough for the papers' greedy ones on 10,000 groups: cut short, they would be shown with what 'fold' did for them.
+    /// Time limit of a scheduler in seconds
+    // Enough for the papers' greedy ones on 10,000 groups: cut short, they would be shown with what 'fold'
+    // did for them.
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
     time_limit: f64,
-    /// Write what every worker does, for Perfetto or chrome://tracing; takes one size and one scheduler
+    /// Write a timeline of all workers for Perfetto or chrome://tracing; takes one size and one scheduler
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// Draw the schedules as charts
     #[arg(long)]
     gantt: bool,
-    /// What all random numbers follow from
+    /// Random seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Print JSON
@@ -121,20 +125,29 @@ fn after_help() -> String {
     let width = Distribution::ALL.iter().map(|kind| kind.name().len()).max().unwrap_or(0);
     let kinds = Distribution::ALL.iter().map(|kind| format!("  {:width$}  {}", kind.name(), kind.about()));
     format!(
-        "Schedulers: {}, or all\n\nDistributions of made-up groups:\n{}\n\nWhat the columns mean:\n  epoch       seconds of virtual time\n  \
-         / bound     the epoch over the time that no schedule can beat\n  gap         how far the schedule may be from the \
-         fastest, proven by its scheduler\n  imbalance   time at work of the busiest worker over that of the least busy\n  \
-         efficiency  part of all workers' time that goes into groups\n  iterations  steps of the optimiser\n  \
-         scheduled   how long the scheduler took; * means that its time limit ended the search\n\nExamples:\n  \
-         kymo simulate --groups 10000\n  kymo simulate demo --workers 4,16 --strategy all\n  kymo simulate --groups 2000 \
-         --reuse 0.3 --workers 64 --strategy real-g,real\n  kymo simulate --groups 500 --workers 32 --strategy dygnex \
-         --noise 0.1 --stragglers 0.05:2 --trace epoch.json",
+        "Schedulers: {}, or all\n\n\
+         Distributions of made-up groups:\n\
+         {}\n\n\
+         What the columns mean:\n  \
+         epoch       seconds of virtual time\n  \
+         / bound     the epoch over the time that no schedule can beat\n  \
+         gap         how far the schedule may be from the fastest, proven by its scheduler\n  \
+         imbalance   time at work of the busiest worker over the mean of all\n  \
+         efficiency  part of all workers' time that goes into groups\n  \
+         iterations  steps of the optimiser\n  \
+         scheduled   how long the scheduler took; * means that its time limit ended the search\n\n\
+         Examples:\n  \
+         kymo simulate --groups 10000\n  \
+         kymo simulate demo --workers 4,16 --strategy all\n  \
+         kymo simulate --groups 2000 --reuse 0.3 --workers 64 --strategy real-g,real\n  \
+         kymo simulate --groups 500 --workers 32 --strategy dygnex --noise 0.1 --stragglers 0.05:2 --trace \
+         epoch.json",
         names.join(", "),
         kinds.collect::<Vec<_>>().join("\n")
     )
 }
 
-/// Prints what came of the simulations.
+/// Prints the results of the simulations.
 pub fn run(args: &Simulate, out: &mut dyn Write) -> Result<()> {
     let chosen = args.schedulers()?;
     let groups = args.groups()?;
@@ -154,7 +167,7 @@ pub fn run(args: &Simulate, out: &mut dyn Write) -> Result<()> {
         for &scheduler in &chosen {
             let instance = args.instance(&groups, &cluster, scheduler)?;
             let found = match scheduler.schedule(&instance, &limit) {
-                // What cannot be is left out where nobody named it.
+                // What is not possible is left out unless it was named.
                 Err(_) if args.is_all() => {
                     report.leave_out(scheduler.name());
                     continue;
@@ -203,7 +216,8 @@ impl Simulate {
             }
             (None, None) => Err(Error::settings(
                 "STORE",
-                "none was given; kymo generate or kymo ingest makes one, and --groups N makes up groups without",
+                "none was given; kymo generate or kymo ingest makes one, and \
+                 --groups N makes up groups without",
             )),
             (None, Some(groups)) => self.made_up(groups),
             (Some(path), None) => {
@@ -260,7 +274,8 @@ impl Simulate {
         Ok(cluster)
     }
 
-    /// The question for one scheduler: BLAD overlaps stages and reuses nothing, the others run groups one after the other.
+    /// The question for one scheduler: BLAD overlaps stages and reuses nothing, the others run groups one
+    /// after the other.
     fn instance(&self, groups: &Groups, cluster: &Cluster, scheduler: &dyn Scheduler) -> Result<Instance> {
         let reuse = match (self.pipeline, self.reuse) {
             (Some(structure), _) if scheduler.name() == "blad" => {
@@ -286,7 +301,8 @@ impl Simulate {
         if self.workers.len() != 1 || chosen.len() != 1 {
             let (sizes, schedulers) = (self.workers.len(), chosen.len());
             let problem = format!(
-                "is of one simulation, found {sizes} sizes and {schedulers} schedulers; give one --workers and one --strategy"
+                "is of one simulation, found {sizes} sizes and {schedulers} schedulers; give one --workers \
+                 and one --strategy"
             );
             return Err(Error::settings("--trace", problem));
         }
@@ -297,12 +313,13 @@ impl Simulate {
         Ok(())
     }
 
-    /// Runs the schedule, and writes what workers did where that was asked for.
+    /// Runs the schedule, and writes its timeline on request.
     fn simulate(&self, instance: &Instance, found: &Scheduled, cluster: &Cluster) -> Result<Simulated> {
+        let plan = EpochPlan::of_schedule(&found.schedule);
         let Some(path) = &self.trace else {
-            return simulate(instance, &found.schedule, cluster).map_err(typed);
+            return simulate(instance, &plan, cluster).map_err(typed);
         };
-        let simulated = simulate_with_timeline(instance, &found.schedule, cluster).map_err(typed)?;
+        let simulated = simulate_with_timeline(instance, &plan, cluster).map_err(typed)?;
         if let Some(traces) = &simulated.timeline {
             chrome::export(traces, path)?;
         }

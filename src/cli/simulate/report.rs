@@ -31,7 +31,7 @@ pub(super) struct Line {
     bound: f64,
     /// How far the schedule may be from the fastest.
     gap: f64,
-    imbalance: Option<f64>,
+    imbalance: f64,
     efficiency: f64,
     iterations: usize,
     /// Seconds of one all-reduce.
@@ -40,8 +40,10 @@ pub(super) struct Line {
     waiting: f64,
     /// Seconds that the scheduler took.
     scheduled: f64,
-    /// Whether it came to its end within its time.
+    /// Whether it finished within its time limit.
     complete: bool,
+    /// Why the answer of another scheduler was taken, where it was.
+    note: Option<String>,
 }
 
 impl Line {
@@ -65,6 +67,7 @@ impl Line {
             waiting: simulated.waiting.iter().sum(),
             scheduled: found.took.as_secs_f64(),
             complete: found.complete,
+            note: found.note.clone(),
         }
     }
 
@@ -77,7 +80,7 @@ impl Line {
             format!("{:.3} s", self.epoch),
             format!("{over:.4}"),
             format!("{:.2} %", 100.0 * self.gap),
-            self.imbalance.map_or("-".to_owned(), |imbalance| format!("{imbalance:.3}")),
+            format!("{:.3}", self.imbalance),
             format!("{:.2} %", 100.0 * self.efficiency),
             self.iterations.to_string(),
             format!("{:.1} ms{cut}", 1000.0 * self.scheduled),
@@ -132,6 +135,11 @@ impl fmt::Display for Report {
                 f,
                 "* cut short by the time limit, a quick search did the rest; give more with --time-limit"
             )?;
+        }
+        for line in &self.lines {
+            if let Some(note) = &line.note {
+                writeln!(f, "{} on {} workers: {note}", line.strategy, line.workers)?;
+            }
         }
         if !self.left_out.is_empty() {
             writeln!(f, "left out, name them to learn why: {}", self.left_out.join(", "))?;

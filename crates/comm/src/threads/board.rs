@@ -1,8 +1,8 @@
 //! What workers show each other in a collective.
 //!
-//! Everything is there twice, for meetings with even and odd numbers. Who shows something for one meeting may be ahead of
-//! others who still read what was shown for the meeting before; but two meetings ahead nobody can be. So the locks are never
-//! waited for: they are there because the compiler does not know that.
+//! Everything is there twice, for meetings with even and odd numbers. Who shows something for one meeting may
+//! be ahead of others who still read what was shown for the meeting before; but no worker can be two meetings
+//! ahead. So the locks are never waited for: they are there because the compiler does not know that.
 
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 

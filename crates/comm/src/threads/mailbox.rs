@@ -47,12 +47,12 @@ impl Mailbox {
         self.announce(&content);
     }
 
-    /// Wakes whoever waits, because a worker has gone.
+    /// Wakes all that wait, because a worker has gone.
     pub(super) fn wake(&self) {
         self.announce(&lock(&self.content));
     }
 
-    /// Waking is a call of the operating system, made only where somebody sleeps.
+    /// Waking is a call of the operating system, made only where a thread sleeps.
     fn announce(&self, content: &Content) {
         self.news.fetch_add(1, Ordering::Release);
         if content.sleepers > 0 {
@@ -83,8 +83,8 @@ impl Mailbox {
         }
     }
 
-    /// Under the lock, a sender that has gone and a queue that is empty mean that nothing will come: it put its last message
-    /// here before it went.
+    /// Under the lock, a sender that has gone and a queue that is empty mean that nothing will come: it put
+    /// its last message here before it went.
     fn look(&self, content: &mut Content, from: usize, tag: Tag, roll: &Roll) -> Result<Option<Vec<f32>>> {
         match content.take(from, tag) {
             None if roll.has_gone(from) => {

@@ -48,8 +48,8 @@ struct State {
     calls: Vec<Call>,
     arrived: usize,
     sleepers: usize,
-    /// What was wrong with the last meeting. It cannot be overwritten before everybody has read it: the next meeting ends
-    /// only when all have come to it.
+    /// What was wrong with the last meeting. It cannot be overwritten before all workers have read it: the
+    /// next meeting ends only when all have come to it.
     problem: Option<String>,
 }
 
@@ -58,7 +58,7 @@ pub(super) struct Meeting {
     ended: Condvar,
     /// How many meetings have ended.
     number: AtomicU64,
-    /// Whether the last one had no problem: then nobody needs the lock to leave.
+    /// Whether the last one had no problem: then no worker needs the lock to leave.
     agreed: AtomicBool,
 }
 
@@ -82,8 +82,8 @@ impl Meeting {
     pub(super) fn attend(&self, rank: usize, call: Call, roll: &Roll, patience: &Patience) -> Result<()> {
         let number = {
             let mut state = lock(&self.state);
-            // Nobody is counted once somebody has gone, so a meeting that lacks a worker never ends, however often the
-            // others come back.
+            // No worker is counted once one has gone, so a meeting that lacks a worker never ends, however
+            // often the others come back.
             if let Some(gone) = roll.first_gone() {
                 return Err(roll.error(gone, call));
             }
@@ -126,7 +126,7 @@ impl Meeting {
         }
     }
 
-    /// Wakes whoever waits, because a worker has gone.
+    /// Wakes all that wait, because a worker has gone.
     pub(super) fn wake(&self) {
         let _state = lock(&self.state);
         self.ended.notify_all();

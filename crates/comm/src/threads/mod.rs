@@ -1,11 +1,12 @@
 //! Workers that are threads of one process.
 //!
-//! A message is moved into the mailbox of its receiver, so nothing is copied. Collectives are meetings: each worker shows what
-//! it has, waits until all have come, and reads what the others show. Since everybody says what it came for, workers that
-//! call different collectives all get an error instead of waiting for each other.
+//! A message is moved into the mailbox of its receiver, so nothing is copied. Collectives are meetings: each
+//! worker shows what it has, waits until all have come, and reads what the others show. Since every worker
+//! says which collective it came for, workers that call different collectives all get an error instead of
+//! waiting for each other.
 //!
-//! A worker should own its endpoint: an endpoint that is dropped, also by a panic, is how the others learn that its worker has
-//! gone.
+//! A worker should own its endpoint: an endpoint that is dropped, also by a panic, is how the others learn
+//! that its worker has gone.
 
 mod board;
 mod mailbox;
@@ -25,7 +26,8 @@ use crate::error::{Error, Result};
 use crate::traffic::{Counters, Traffic, all_reduce_bytes, bytes_of, slice};
 use crate::{Comm, Tag};
 
-/// Numbers of all workers together up to which each sums everything itself: cheaper than to meet a second time.
+/// Numbers of all workers together up to which each sums everything itself: cheaper than to meet a second
+/// time.
 const FEW: usize = 8192;
 
 /// Numbers summed over all workers before the next are: they stay in the nearest cache.
@@ -111,7 +113,7 @@ impl Comm for Threads {
         self.shared.boards.len()
     }
 
-    /// Sending to a worker that has gone is an error: nobody will read the message.
+    /// Sending to a worker that has gone is an error: the message would never be read.
     fn send(&self, to: usize, tag: Tag, values: Vec<f32>) -> Result<()> {
         self.check(to)?;
         if self.shared.roll.has_gone(to) {

@@ -1,7 +1,7 @@
 //! Buffers of messages, to be used again.
 //!
-//! One pool for all workers: buffers travel with their messages, and a worker that only receives would hoard what a worker
-//! that only sends has to make anew.
+//! One pool for all workers: buffers travel with their messages, and a worker that only receives would hoard
+//! what a worker that only sends has to make anew.
 
 use std::sync::Mutex;
 

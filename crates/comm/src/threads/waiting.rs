@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::error::Error;
 
-/// A few microseconds: what others need to come by when everybody has a core.
+/// A few microseconds: what others need to arrive when every worker has a core.
 const SPINS: usize = 100;
 
 /// Times another thread is let in before going to sleep.
@@ -76,7 +76,7 @@ impl Roll {
         self.first.get().copied()
     }
 
-    /// The error of whoever needed `rank`, which has gone, for `what`.
+    /// The error of a worker that needed `rank`, which has gone, for `what`.
     pub(super) fn error(&self, rank: usize, what: impl std::fmt::Display) -> Error {
         let how = match self.workers[rank].load(Ordering::SeqCst) {
             PANICKED => "panicked",

@@ -1,6 +1,7 @@
 //! The rows of one step folded into its edges: sorted, each once, with one weight.
 //!
-//! Sums are taken in double precision in the order of time, whether the rows were sorted in memory or on disk.
+//! Sums are taken in double precision in the order of time, whether the rows were sorted in memory or on
+//! disk.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -132,8 +133,8 @@ fn fold_sorted(entries: impl Iterator<Item = Folded>, rule: WeightRule) -> Vec<F
     folded
 }
 
-/// A step that is larger than memory: its rows are sorted in pieces, written, merged and only then folded, so that the
-/// result is that of folding them all at once.
+/// A step that is larger than memory: its rows are sorted in pieces, written, merged and only then folded, so
+/// that the result is that of folding them all at once.
 pub struct Pieces {
     folder: PathBuf,
     files: Vec<PathBuf>,
@@ -270,7 +271,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn folding_is_going_through_the_rows(rows in rows(), rule in 0usize..4, undirected: bool, drop_self_loops: bool) {
+        fn folding_is_going_through_the_rows(
+            rows in rows(),
+            rule in 0usize..4,
+            undirected: bool,
+            drop_self_loops: bool,
+        ) {
             let ranks = [0, 1, 2, 3, 4];
             let folder = Folder { rule: RULES[rule], undirected, drop_self_loops, ranks: &ranks };
             prop_assert_eq!(plain(&folder.fold(&rows)), by_table(&rows, &folder));
@@ -279,7 +285,8 @@ mod tests {
         #[test]
         fn pieces_on_disk_fold_to_the_same(rows in rows(), rule in 0usize..4, size in 1usize..20) {
             let ranks = [0, 1, 2, 3, 4];
-            let folder = Folder { rule: RULES[rule], undirected: true, drop_self_loops: false, ranks: &ranks };
+            let folder =
+                Folder { rule: RULES[rule], undirected: true, drop_self_loops: false, ranks: &ranks };
             let scratch = tempfile::tempdir().unwrap();
             let mut pieces = Pieces::new(scratch.path());
             for piece in rows.chunks(size) {

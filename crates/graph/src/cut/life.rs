@@ -1,8 +1,8 @@
 //! How long an edge stays: edge life (DynaHB), growing graphs, and edges that are taken back.
 //!
-//! An edge stays for `k` steps after its last row. Its weight is what the rows of the last `k + 1` steps say together, as
-//! though the step's window reached that far back. With `k = 0` a step is its own rows; with [`Life::Forever`] the
-//! graph only grows, except for edges that are taken back.
+//! An edge stays for `k` steps after its last row. Its weight is what the rows of the last `k + 1` steps say
+//! together, as though the step's window reached that far back. With `k = 0` a step is its own rows; with
+//! [`Life::Forever`] the graph only grows, except for edges that are taken back.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -18,7 +18,7 @@ use crate::snapshot::{Edge, Snapshot};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Life {
-    /// So many.
+    /// This number.
     Steps(usize),
     /// All that follow.
     Forever,
@@ -112,7 +112,12 @@ mod tests {
             rows in prop::collection::vec((0u32..4, 0u32..4, 0usize..8, 1u8..4), 0..60),
             life in prop_oneof![(0usize..5).prop_map(Life::Steps), Just(Life::Forever)],
         ) {
-            let folder = Folder { rule: WeightRule::Sum, undirected: false, drop_self_loops: false, ranks: &[0, 1, 2, 3] };
+            let folder = Folder {
+                rule: WeightRule::Sum,
+                undirected: false,
+                drop_self_loops: false,
+                ranks: &[0, 1, 2, 3],
+            };
             let mut carry = Carry::new(life, folder.rule);
             let select = |from: usize, to: usize| -> Vec<Event> {
                 let mut chosen: Vec<_> = rows.iter().filter(|row| (from..=to).contains(&row.2)).collect();

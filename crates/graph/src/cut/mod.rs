@@ -22,9 +22,9 @@ pub enum Cut {
     Window(Length),
     /// Units of the calendar, in UTC.
     Calendar(Calendar),
-    /// So many windows of one length.
+    /// This number of windows of one length.
     Steps(usize),
-    /// Windows of so many events, whenever they were.
+    /// Windows of this number of events, whatever their times.
     Events(usize),
     /// The time of an event is the number of its step.
     Numbered,
@@ -49,8 +49,12 @@ impl FromStr for Cut {
         }
         let (number, seconds) = parse_duration(text).ok_or_else(|| {
             let names: Vec<&str> = CALENDAR.iter().map(|&(name, _)| name).collect();
-            let expected = "a length such as 7d, 12h or 190080s (units ns us ms s m h d w; none means the unit of the file)";
-            Error::settings("--window", format!("found '{text}', expected {expected} or one of {}", names.join(", ")))
+            let expected = "a length such as 7d, 12h or 190080s (units ns us ms s m h d w; none means the \
+                            unit of the file)";
+            Error::settings(
+                "--window",
+                format!("found '{text}', expected {expected} or one of {}", names.join(", ")),
+            )
         })?;
         Ok(Cut::Window(Length { number, seconds }))
     }

@@ -1,7 +1,7 @@
 //! A dynamic graph out of a static one: every snapshot is a part of it, by random deletion.
 //!
-//! This is how BLAD, DyGNeX and REAL (section 7.1) make dynamic graphs of Arxiv, Products and Reddit: edges are deleted
-//! at random so that their number follows a trend. An edge that left may return.
+//! This is how BLAD, DyGNeX and REAL (section 7.1) make dynamic graphs of Arxiv, Products and Reddit: edges
+//! are deleted at random so that their number follows a trend. An edge that left may return.
 
 use super::grow::{Growth, Supply};
 use super::params::most_edges;
@@ -10,7 +10,7 @@ use super::{Generated, Params};
 use crate::error::{Error, Result};
 use crate::snapshot::Snapshot;
 
-/// Mean edges of a step where nobody says otherwise: 70 % of the graph, or less if the trend would need more than all.
+/// Mean edges of a step by default: 70 % of the graph, or less if the trend would need more than all.
 pub fn default_edges(graph: &Snapshot<'_>, undirected: bool, trend: Trend) -> usize {
     let edges = graph.count(!undirected);
     most_edges(edges, trend).min((0.7 * edges as f64).round() as usize)
@@ -18,8 +18,8 @@ pub fn default_edges(graph: &Snapshot<'_>, undirected: bool, trend: Trend) -> us
 
 /// Steps that are parts of `graph`, with its weights.
 ///
-/// Of `params` the edges, steps, edge change, trend, direction and seed count. Features are left to the caller. In an
-/// undirected graph opposite edges leave and return together, so both must be there.
+/// Of `params` the edges, steps, edge change, trend, direction and seed count. Features are left to the
+/// caller. In an undirected graph opposite edges leave and return together, so both must be there.
 pub fn from_static(graph: Snapshot<'static>, vertices: usize, params: &Params) -> Result<Generated> {
     let edges = graph.count(!params.undirected);
     params.check_growth(edges, &format!("a graph of {edges} edges"))?;

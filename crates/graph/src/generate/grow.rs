@@ -1,8 +1,8 @@
-//! The process: from one step to the next some edges leave and others come, as many as the trend and the change
-//! rate ask for.
+//! The process: from one step to the next some edges leave and others come, as many as the trend and the
+//! change rate ask for.
 //!
-//! In an undirected graph a pair of opposite edges is drawn, leaves and returns as one; here it is represented by the
-//! edge whose source is the smaller vertex.
+//! In an undirected graph a pair of opposite edges is drawn, leaves and returns as one; here it is
+//! represented by the edge whose source is the smaller vertex.
 
 use std::borrow::Cow;
 
@@ -26,7 +26,7 @@ pub(super) enum Supply {
 /// Rounds of drawing before a step gives up hoping for luck.
 const ROUNDS: u32 = 16;
 
-/// So many pairs may always be listed to find the absent ones.
+/// The number of pairs that may always be listed to find the absent ones.
 const FEW_PAIRS: usize = 1 << 24;
 
 /// The edges of the current step and what is needed to make the next.
@@ -82,9 +82,9 @@ impl Growth {
 
     /// Distinct new pairs, `count` of them, in order.
     ///
-    /// None is of the current step, so an edge that leaves does not come back at once. Where the pairs that a sampler
-    /// prefers are all taken, the absent pairs are listed and chosen from, if the list is short or in proportion to the
-    /// graph; else there will be fewer.
+    /// None is of the current step, so an edge that leaves does not come back at once. Where the pairs that a
+    /// sampler prefers are all taken, the absent pairs are listed and chosen from, if the list is short or in
+    /// proportion to the graph; else there will be fewer.
     fn draw(&self, sampler: &Sampler, count: usize, step: Step) -> Vec<Edge> {
         let candidates = random(self.params.seed, Purpose::Candidates).stream(step as u64);
         let selection = random(self.params.seed, Purpose::Selection).stream(step as u64);
@@ -158,8 +158,8 @@ impl Growth {
 
 /// How many edges come and how many leave.
 ///
-/// The number of edges comes first. Beyond what it takes, as many leave as come until the change rate is met, as far
-/// as there are edges that can leave and absent ones that can come.
+/// The number of edges comes first. Beyond what it takes, as many leave as come until the change rate is met,
+/// as far as there are edges that can leave and absent ones that can come.
 fn exchange(present: usize, wanted: usize, room: usize, change: f64) -> (usize, usize) {
     let (growth, decline) = (wanted.saturating_sub(present), present.saturating_sub(wanted));
     let total = (present as f64 * change).round() as usize;

@@ -1,7 +1,7 @@
 //! A tenth of the vertices is hot: the Ex500K kind of graph of DistDy, section 5.1.
 //!
-//! The paper says that hot vertices have "higher degrees than others"; here an end of an edge falls on a given hot
-//! vertex ten times as often as on a given other one.
+//! The paper says that hot vertices have "higher degrees than others"; here an end of an edge falls on a
+//! given hot vertex ten times as often as on a given other one.
 
 use super::random::shuffled;
 use super::{Generator, Params, Sampler};

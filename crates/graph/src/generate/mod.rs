@@ -1,7 +1,7 @@
 //! Dynamic graphs out of nothing: seeded, the same for any number of threads, as large as memory allows.
 //!
-//! A kind says how the ends of an edge are drawn; all else is shared: how edges come and leave ([`Params`], [`Trend`]),
-//! and features with targets whose lowest possible error is known ([`Signal`]).
+//! A kind says how the ends of an edge are drawn; all else is shared: how edges come and leave ([`Params`],
+//! [`Trend`]), and features with targets whose lowest possible error is known ([`Signal`]).
 
 mod from_static;
 mod grow;
@@ -21,7 +21,7 @@ pub use signal::Signal;
 pub use trend::Trend;
 pub use write::{FromStatic, write, write_from_static};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::snapshot::{Step, Vertex};
 use crate::step::StepData;
 use grow::{Growth, Supply};
@@ -36,7 +36,7 @@ pub trait Generator: Sync {
     fn name(&self) -> &'static str;
     /// What it is, in one line.
     fn about(&self) -> &'static str;
-    /// What it makes where nobody says otherwise.
+    /// What it makes by default.
     fn defaults(&self) -> Params;
     /// How it draws the ends of edges; `params` must have passed [`Params::check`].
     fn sampler(&self, params: &Params) -> Sampler;
@@ -55,9 +55,16 @@ pub const ALL: &[&dyn Generator] = &[
     &presets::STACKOVERFLOW,
 ];
 
+/// The name under which a dynamic graph is made from a static one (`from_static`), which is no kind of its
+/// own.
+pub const FROM_STATIC: &str = "from-static";
+
 /// The kind of this name.
-pub fn find(name: &str) -> Option<&'static dyn Generator> {
-    ALL.iter().copied().find(|kind| kind.name() == name)
+pub fn find(name: &str) -> Result<&'static dyn Generator> {
+    ALL.iter().copied().find(|kind| kind.name() == name).ok_or_else(|| {
+        let names: Vec<&str> = ALL.iter().map(|kind| kind.name()).chain([FROM_STATIC]).collect();
+        Error::settings("KIND", format!("there is no kind '{name}'; known are {}", names.join(", ")))
+    })
 }
 
 /// The steps of a graph of this kind, made one at a time as they are asked for.
@@ -67,7 +74,8 @@ pub fn generate(kind: &dyn Generator, params: &Params) -> Result<Generated> {
     Ok(Generated::new(params.steps, growth, (params.features > 0).then(|| Features::new(params.clone()))))
 }
 
-/// The steps of a generated graph, in order: an iterator like that of a loader, although nothing here can fail.
+/// The steps of a generated graph, in order: an iterator like that of a loader, although nothing here can
+/// fail.
 pub struct Generated {
     steps: usize,
     next: Step,
@@ -164,7 +172,7 @@ mod tests {
             let params = kind.defaults().scaled(0.002);
             replay(kind, &Params { steps: 4, ..params });
         }
-        assert!(find("triangular").is_none());
+        assert!(find("triangular").is_err());
     }
 
     #[test]
@@ -242,7 +250,8 @@ mod tests {
         ) {
             let [edge_change, feature_change, noise] = rates;
             let params = Params {
-                vertices, edges, steps, edge_change, feature_change, features, segments, binary, trend, undirected,
+                vertices, edges, steps, edge_change, feature_change, features, segments, binary, trend,
+                undirected,
                 noise, seed,
             };
             if params.check().is_ok() {

@@ -9,11 +9,13 @@ use crate::snapshot::Vertex;
 pub struct Params {
     /// Number of vertices, the same at every step.
     pub vertices: usize,
-    /// Edges of a step, on average over the steps; in an undirected graph a pair of opposite edges counts once.
+    /// Edges of a step, on average over the steps; in an undirected graph a pair of opposite edges counts
+    /// once.
     pub edges: usize,
     /// Number of steps.
     pub steps: usize,
-    /// Edges added and removed between consecutive steps, over the edges of the earlier one: 0 to 2 (all replaced).
+    /// Edges added and removed between consecutive steps, over the edges of the earlier one: 0 to 2 (all
+    /// replaced).
     pub edge_change: f64,
     /// Share of the vertices whose live segment of features is drawn anew at a step.
     pub feature_change: f64,
@@ -79,7 +81,8 @@ impl Params {
         Ok(())
     }
 
-    /// Whether the number of edges can take its course where `room` of them can exist, because of the `limit`.
+    /// Whether the number of edges can take its course where `room` of them can exist, because of the
+    /// `limit`.
     pub(super) fn check_growth(&self, room: usize, limit: &str) -> Result<()> {
         if self.steps == 0 {
             return Err(Error::settings("--steps", "0 steps were asked for; use at least 1"));

@@ -1,10 +1,11 @@
-//! Few vertices have many edges: degrees follow a power law with the exponent 2.2, usual for graphs of people, pages
-//! and papers.
+//! Few vertices have many edges: degrees follow a power law with the exponent 2.2, usual for graphs of
+//! people, pages and papers.
 //!
-//! Vertices are drawn by rank with a chance proportional to `(rank + shift)^(-5/6)`, which gives the degree exponent
-//! `1 + 6/5`; the inverse of its integral is a sixth power. The shift of a ten-thousandth of the vertices limits the
-//! largest expected degree to some 460 times the mean at every size: without it the ends of a large graph would fall
-//! on a few pairs over and over. Ranks are scrambled, so that ids do not follow degrees.
+//! Vertices are drawn by rank with a chance proportional to `(rank + shift)^(-5/6)`, which gives the degree
+//! exponent `1 + 6/5`; the inverse of its integral is a sixth power. The shift of a ten-thousandth of the
+//! vertices limits the largest expected degree to some 460 times the mean at every size: without it the ends
+//! of a large graph would fall on a few pairs over and over. Ranks are scrambled, so that ids do not follow
+//! degrees.
 
 use super::random::shuffled;
 use super::{Generator, Params, Sampler};

@@ -1,8 +1,9 @@
 //! Graphs like those of the papers, by name: DistDy's Table 2 and REAL's Table 3.
 //!
-//! REAL's Arxiv, Products and Reddit are real static graphs with random deletions, and its Stack Overflow gains
-//! vertices over time; the presets have their sizes, change rates, widths and trend on power-law graphs with a
-//! constant set of vertices. The change rate is the mean number of edges per difference map over that per snapshot.
+//! REAL's Arxiv, Products and Reddit are real static graphs with random deletions, and its Stack Overflow
+//! gains vertices over time; the presets have their sizes, change rates, widths and trend on power-law graphs
+//! with a constant set of vertices. The change rate is the mean number of edges per difference map over that
+//! per snapshot.
 
 use super::hot::Hot;
 use super::power_law::PowerLaw;

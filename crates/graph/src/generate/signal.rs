@@ -1,19 +1,20 @@
 //! Features, and targets that can be learnt from them to a known limit.
 //!
-//! The features of a vertex are cut into segments (DistDy, section 3). The first one is live: a share of the vertices
-//! has it drawn anew at each step. The others never change. Let `z_t(v)` be the first feature of `v` at step `t` (twice
-//! the feature minus 1 where features are 0 or 1) and `m_t(v)` its mean over the in-neighbours of `v`, 0 without any.
-//! From step 2 on every vertex has the target
+//! The features of a vertex are cut into segments (DistDy, section 3). The first one is live: a share of the
+//! vertices has it drawn anew at each step. The others never change. Let `z_t(v)` be the first feature of `v`
+//! at step `t` (twice the feature minus 1 where features are 0 or 1) and `m_t(v)` its mean over the
+//! in-neighbours of `v`, 0 without any. From step 2 on every vertex has the target
 //!
 //! > `y_{t+1}(v) = a m_t(v) + b (m_t(v) - m_{t-1}(v)) + noise`
 //!
-//! and the class 1 if the target is positive, else 0. The constants scale both terms to a variance of 1 at step 1.
+//! and the class 1 if the target is positive, else 0. The constants scale both terms to a variance of 1 at
+//! step 1.
 //!
-//! A model that sees one snapshot can learn the first term alone: the second one depends on which edges and features
-//! *changed*, and the change leaves no trace in the later snapshot beyond a weak correlation. So the error of such a
-//! model keeps most of the variance of the second term, while one that remembers the step before can reach a mean
-//! squared error of `noise` squared. No model can go lower on steps it was not trained on, because the noise is
-//! independent of all else: that is the floor.
+//! A model that sees one snapshot can learn the first term alone: the second one depends on which edges and
+//! features *changed*, and the change leaves no trace in the later snapshot beyond a weak correlation. So the
+//! error of such a model keeps most of the variance of the second term, while one that remembers the step
+//! before can reach a mean squared error of `noise` squared. No model can go lower on steps it was not
+//! trained on, because the noise is independent of all else: that is the floor.
 
 use rayon::prelude::*;
 
@@ -106,8 +107,8 @@ impl Features {
         }
     }
 
-    /// The features of the vertex if its live segment is drawn at this step: a function of both, so that no matrix has
-    /// to be kept.
+    /// The features of the vertex if its live segment is drawn at this step: a function of both, so that no
+    /// matrix has to be kept.
     fn fill(&self, row: &mut [f32], v: Vertex, step: Step) {
         let random = random(self.params.seed, Purpose::Features);
         let (live, constant) = (random.stream(step as u64), random.stream(0));

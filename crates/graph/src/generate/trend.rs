@@ -1,7 +1,8 @@
 //! How the number of edges moves over the steps.
 //!
-//! BLAD and REAL (section 7.1) let the snapshots cut out of a static graph follow the trend of the Stack Overflow
-//! dataset without printing it; here it is growth with a season of twelve steps and a little fluctuation.
+//! BLAD and REAL (section 7.1) let the snapshots cut out of a static graph follow the trend of the Stack
+//! Overflow dataset without printing it; here it is growth with a season of twelve steps and a little
+//! fluctuation.
 
 use std::fmt;
 use std::str::FromStr;
@@ -22,7 +23,8 @@ pub enum Trend {
     Stackoverflow,
 }
 
-/// The trend of Stack Overflow: from `1 - GROWTH` to `1 + GROWTH` of the mean, with a season and a fluctuation.
+/// The trend of Stack Overflow: from `1 - GROWTH` to `1 + GROWTH` of the mean, with a season and a
+/// fluctuation.
 const GROWTH: f64 = 0.4;
 const SEASON: f64 = 0.05;
 const SEASON_STEPS: f64 = 12.0;

@@ -52,12 +52,17 @@ pub fn write(
         ..Plan::default()
     });
     writer.add_vertices(&Ids::Number((0..params.vertices as u64).collect()))?;
-    let provenance = json!({ "command": "generate", "kymo": env!("CARGO_PKG_VERSION"), "kind": kind.name(), "params": params });
+    let provenance = json!({
+        "command": "generate",
+        "kymo": env!("CARGO_PKG_VERSION"),
+        "kind": kind.name(),
+        "params": params,
+    });
     fill(writer, steps, FeatureChange::Same, provenance, progress)
 }
 
-/// Writes snapshots made by deleting edges of the last step of `graph` into a new store. Features, classes and the split
-/// of the vertices come along.
+/// Writes snapshots made by deleting edges of the last step of `graph` into a new store. Features, classes
+/// and the split of the vertices come along.
 pub fn write_from_static(
     graph: &Store,
     ask: &FromStatic,

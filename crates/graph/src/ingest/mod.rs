@@ -92,7 +92,7 @@ impl Default for Settings {
     }
 }
 
-/// Steps an input of events is cut into when nobody says how.
+/// Steps an input of events is cut into by default.
 const USUAL_STEPS: usize = 50;
 
 /// The least memory that makes sense: below this buffers and tables alone take more.
@@ -162,7 +162,10 @@ pub fn ingest(
         "command": "ingest",
         "kymo": env!("CARGO_PKG_VERSION"),
         "format": format,
-        "inputs": inputs.iter().map(|path| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy()).collect::<Vec<_>>(),
+        "inputs": inputs
+            .iter()
+            .map(|path| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy())
+            .collect::<Vec<_>>(),
         "cut": cut,
         "edge_life": life,
         "weight": weight,

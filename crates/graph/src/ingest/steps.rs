@@ -1,7 +1,7 @@
 //! The middle of an ingest: events in the order of time become steps in a store.
 //!
-//! Steps are gathered in batches and folded by all cores; what depends on the step before is then done in order. A step
-//! that is larger than its share of the memory is sorted in pieces on disk.
+//! Steps are gathered in batches and folded by all cores; what depends on the step before is then done in
+//! order. A step that is larger than its share of the memory is sorted in pieces on disk.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! What belongs to vertices rather than edges, put into the final order of the vertices: features, targets, classes.
+//! What belongs to vertices rather than edges, put into the final order of the vertices: features, targets,
+//! classes.
 
 use std::collections::BTreeMap;
 
@@ -131,8 +132,8 @@ impl Arranged {
         }
     }
 
-    /// Classes get numbers in the order of their names, as numbers where all of them are numbers; says which number each
-    /// class of the intake got.
+    /// Classes get numbers in the order of their names, as numbers where all of them are numbers; says which
+    /// number each class of the intake got.
     fn arrange_classes(&mut self, intake: &Intake) -> Vec<i32> {
         let names = &intake.classes.list;
         let mut order: Vec<usize> = (0..names.len()).collect();
@@ -190,7 +191,8 @@ impl Arranged {
         let mut by_step: BTreeMap<Step, BTreeMap<Vertex, u32>> = BTreeMap::new();
         for (time, vertex, class) in std::mem::take(&mut self.timed) {
             let step = cutter.step_at(time).ok_or_else(|| {
-                let problem = "they can be cut by time, but not by a number of events, and must lie within the time of the graph";
+                let problem = "they can be cut by time, but not by a number of events, and must lie within \
+                               the time of the graph";
                 Error::settings("--labels", format!("found a label at time {time}; {problem}"))
             })?;
             by_step.entry(step).or_default().insert(vertex, class);
@@ -198,8 +200,8 @@ impl Arranged {
         Ok(by_step)
     }
 
-    /// Labels and features that events carry: of a source the label of its last event, of every vertex the mean features
-    /// over its events.
+    /// Labels and features that events carry: of a source the label of its last event, of every vertex the
+    /// mean features over its events.
     fn annotate(
         &mut self,
         events: &[Event],

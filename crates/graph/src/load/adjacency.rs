@@ -24,8 +24,8 @@ impl Format for Adjacency {
         Nature::Fixed
     }
 
-    /// Only lists in ascending order with a long line among them, and only where the first two lines differ in length:
-    /// two lines of the same two to four fields are more likely edges.
+    /// Only lists in ascending order with a long line among them, and only where the first two lines differ
+    /// in length: two lines of the same two to four fields are more likely edges.
     fn recognises(&self, head: &Head<'_>) -> bool {
         let mut lengths = Vec::new();
         let ascending = head.rows().all(|line| {

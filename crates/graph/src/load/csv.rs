@@ -76,8 +76,8 @@ pub fn numbered(head: &Head<'_>, layout: &Layout) -> bool {
     })
 }
 
-/// The fields of a row in a table that begins with `first`. Quotes are taken off, but commas inside them split: this is
-/// only for a first look.
+/// The fields of a row in a table that begins with `first`. Quotes are taken off, but commas inside them
+/// split: this is only for a first look.
 pub fn fields<'a>(row: &'a str, first: &str) -> Vec<&'a str> {
     let trim = |field: &'a str| field.trim().trim_matches('"');
     match Separator::guess(first.as_bytes()) {

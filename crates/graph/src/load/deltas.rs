@@ -27,8 +27,8 @@ impl Format for Deltas {
     }
 
     fn recognises(&self, head: &Head<'_>) -> bool {
-        // The first snapshot starts from nothing and has number 0; that tells this from an edge list whose first
-        // rows all lead to vertex 1.
+        // The first snapshot starts from nothing and has number 0; that tells this from an edge list whose
+        // first rows all lead to vertex 1.
         let starts = head.rows().next().is_some_and(|row| row.split_ascii_whitespace().next() == Some("0"));
         starts
             && head.all_rows(

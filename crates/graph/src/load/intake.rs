@@ -79,13 +79,15 @@ pub struct Intake {
     progress: Progress,
 }
 
-/// More steps than this are taken for a mistake: a time read as a step would fill the memory with empty steps.
+/// More steps than this are taken for a mistake: a time read as a step would fill the memory with empty
+/// steps.
 pub const MOST_STEPS: Step = 1_000_000;
 
-/// Rows between two looks at the memory in use and at the user's wish to stop.
+/// Rows between two looks at the memory in use and at the stop flag.
 const LOOK: u64 = 1 << 16;
 
-/// A log that needs less than this is not written to disk, however small the budget: runs would be too many to merge.
+/// A log that needs less than this is not written to disk, however small the budget: runs would be too many
+/// to merge.
 const LEAST: usize = 16 << 20;
 
 impl Intake {
@@ -151,15 +153,15 @@ impl Intake {
         }
     }
 
-    /// The vertex written in the field at `index` of a row of a side file: one seen before on either side, or a new
-    /// one without edges.
+    /// The vertex written in the field at `index` of a row of a side file: one seen before on either side, or
+    /// a new one without edges.
     pub fn known_or_new(&mut self, row: &Row<'_, '_>, index: usize) -> Result<Vertex> {
         let known = std::str::from_utf8(row.field(index)).ok().and_then(|id| self.ids.find(id));
         known.map_or_else(|| self.vertex(row, index, "vertex", Side::Left), Ok)
     }
 
-    /// Puts a vertex into the class written in the field at `index` of a row, and says whether one is: nothing and -1
-    /// are no class. A vertex has one class for good.
+    /// Puts a vertex into the class written in the field at `index` of a row, and says whether one is:
+    /// nothing and -1 are no class. A vertex has one class for good.
     pub fn classify(&mut self, vertex: Vertex, row: &Row<'_, '_>, index: usize) -> Result<bool> {
         let class = row.field(index);
         if matches!(class, b"" | b"-1") {

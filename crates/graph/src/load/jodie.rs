@@ -43,7 +43,8 @@ impl Format for Jodie {
     }
 
     fn read(&self, source: &mut Source, hints: &Hints, intake: &mut Intake) -> Result<()> {
-        // Columns before the user, and whether features follow the label: found in the header, used in every row.
+        // Columns before the user, and whether features follow the label: found in the header, used in every
+        // row.
         let shape_of_rows = std::cell::Cell::new((0, true));
         let first = |row: &Row<'_, '_>, _: &Intake| {
             let names = row.texts();

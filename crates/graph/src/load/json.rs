@@ -29,7 +29,8 @@ pub fn parse(source: &mut Source) -> Result<Value> {
     })
 }
 
-/// A value and the path to it. Paths are made of references to the values around, so they cost nothing until printed.
+/// A value and the path to it. Paths are made of references to the values around, so they cost nothing until
+/// printed.
 #[derive(Clone, Copy)]
 pub struct At<'a> {
     value: &'a Value,
@@ -70,7 +71,7 @@ impl<'a> At<'a> {
         })
     }
 
-    /// The value at `index`; null where there are not so many.
+    /// The value at `index`; null where there are fewer.
     pub fn item(&self, index: usize) -> At<'_> {
         self.below(Key::Index(index), self.value.get(index))
     }

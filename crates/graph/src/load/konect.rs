@@ -1,8 +1,9 @@
 //! KONECT's and Network Repository's edge lists: `%` lines first, then `source target [weight] [time]`.
 //!
-//! The number of columns decides. With four the last is the time, with two there are no times. A third column of three
-//! is a weight by KONECT's rule, but other archives put a time there: it is one where it is too large for a weight, or
-//! where the user names its unit or the columns. A first line `% bip` says that sources and targets are separate sets.
+//! The number of columns decides. With four the last is the time, with two there are no times. A third column
+//! of three is a weight by KONECT's rule, but other archives put a time there: it is one where it is too
+//! large for a weight, or where the user names its unit or the columns. A first line `% bip` says that
+//! sources and targets are separate sets.
 
 use super::row::{Row, Separator};
 use super::table::{First, Layout, no_more, read};
@@ -54,7 +55,8 @@ impl Format for Konect {
 
     fn read(&self, source: &mut Source, hints: &Hints, intake: &mut Intake) -> Result<()> {
         if Head::new(source.head()).text.starts_with(MATRIX_MARKET) {
-            let problem = "is a Matrix Market file, expected an edge list; take off its header and its first row \
+            let problem = "is a Matrix Market file, expected an edge list; take off its header and its first \
+                           row \
                            (the size of the matrix) and read it with --format static";
             return Err(Error::input(Place::line(source.name(), 1), problem));
         }

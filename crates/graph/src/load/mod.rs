@@ -1,7 +1,7 @@
 //! Readers: one file a format, one line each in [`ALL`].
 //!
-//! A reader turns the text of one input into calls on an [`Intake`]. Everything after that (sorting, cutting into steps,
-//! numbering the vertices, storing) is the same for all of them.
+//! A reader turns the text of one input into calls on an [`Intake`]. Everything after that (sorting, cutting
+//! into steps, numbering the vertices, storing) is the same for all of them.
 
 pub mod intake;
 pub mod row;
@@ -74,7 +74,8 @@ pub trait Format: Sync {
         IdKind::Number
     }
 
-    /// Whether an input that begins with this text is of this format. Formats are asked in the order of [`ALL`].
+    /// Whether an input that begins with this text is of this format. Formats are asked in the order of
+    /// [`ALL`].
     fn recognises(&self, head: &Head<'_>) -> bool;
 
     /// Reads one input to its end, and notes in the intake what its rows mean and what its times count.
@@ -113,8 +114,10 @@ pub fn detect(source: &Source) -> Result<&'static dyn Format> {
         Error::input(
             Place::file(source.name()),
             format!(
-                "its format is not one Kymo recognises: a row is '{shown}'; say --format NAME (see `kymo list formats`), \
-                 or for a table --format csv --columns source,target,time with a name for each column (_ skips one)"
+                "its format is not one Kymo recognises: a row is '{shown}'; say --format NAME (see `kymo \
+                 list formats`), \
+                 or for a table --format csv --columns source,target,time with a name for each column (_ \
+                 skips one)"
             ),
         )
     })
@@ -123,8 +126,8 @@ pub fn detect(source: &Source) -> Result<&'static dyn Format> {
 /// Memory for one input in [`read_bytes`]; what does not fit goes into its folder.
 const MEMORY: usize = 64 << 20;
 
-/// Reads `bytes` as though they were a file called `name`, with the defaults of the format. Whatever the bytes are, this
-/// ends with a result: it is where the readers are fuzzed.
+/// Reads `bytes` as though they were a file called `name`, with the defaults of the format. Whatever the
+/// bytes are, this ends with a result: it is where the readers are fuzzed.
 pub fn read_bytes(
     format: &dyn Format,
     hints: &Hints,

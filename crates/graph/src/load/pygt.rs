@@ -6,8 +6,8 @@
 //! - `nodes` that carry their own series `y`, and `links` between them: one graph;
 //! - keys `0`, `1`, … that each hold `edges`, `weights`, `X` and `y`: a graph a step.
 //!
-//! The signal is both what is known and what is to be predicted, except in the last, which has `X` for the one and `y`
-//! for the other.
+//! The signal is both what is known and what is to be predicted, except in the last, which has `X` for the
+//! one and `y` for the other.
 
 use super::intake::{MOST_STEPS, Signal};
 use super::json::{At, parse};
@@ -47,7 +47,7 @@ impl Format for Pygt {
     }
 
     fn read(&self, source: &mut Source, _: &Hints, intake: &mut Intake) -> Result<()> {
-        // The signal counts vertices from 0, so nobody else may have numbered any.
+        // The signal counts vertices from 0, so no other input may have numbered any.
         if !intake.ids.is_empty() {
             let problem = "holds a whole data set, expected it to be the only input";
             return Err(Error::input(Place::file(source.name()), problem));
@@ -75,7 +75,8 @@ impl Format for Pygt {
             read_steps(&root, intake)
         } else {
             Err(root.problem(format!(
-                "found the keys {}; expected edges and X or FX, edge_mapping and y, nodes and links, or numbers",
+                "found the keys {}; expected edges and X or FX, edge_mapping and \
+                 y, nodes and links, or numbers",
                 listed(keys.keys())
             )))
         }

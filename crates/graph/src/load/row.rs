@@ -22,7 +22,8 @@ impl Separator {
         found.map_or(Separator::Blank, Separator::Byte)
     }
 
-    /// As [`Separator::guess`], but tabs count as blanks: for columns of numbers, which files often align with both.
+    /// As [`Separator::guess`], but tabs count as blanks: for columns of numbers, which files often align
+    /// with both.
     pub fn guess_loosely(line: &[u8]) -> Separator {
         match Separator::guess(line) {
             Separator::Byte(b'\t') => Separator::Blank,
@@ -192,8 +193,8 @@ fn split_blank(text: &[u8], bounds: &mut Vec<(usize, usize)>) {
     }
 }
 
-/// Quoted fields may hold the separator; the quotes are not part of the field. A doubled quote inside a field stays
-/// doubled: fields are slices of the line.
+/// Quoted fields may hold the separator; the quotes are not part of the field. A doubled quote inside a field
+/// stays doubled: fields are slices of the line.
 fn split_quoted(text: &[u8], separator: u8, bounds: &mut Vec<(usize, usize)>) {
     let mut at = 0;
     loop {
@@ -257,7 +258,7 @@ impl<'a> Row<'a, '_> {
         self.fields().map(|field| String::from_utf8_lossy(field).into_owned()).collect()
     }
 
-    /// Fails unless the row has as many fields as `columns`, or at least so many.
+    /// Fails unless the row has as many fields as `columns`, or at least that number.
     #[inline]
     pub fn has_columns<S: AsRef<str>>(&self, columns: &[S], exact: bool) -> Result<()> {
         if self.len() == columns.len() || !exact && self.len() > columns.len() {

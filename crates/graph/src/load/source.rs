@@ -10,8 +10,8 @@ use flate2::read::MultiGzDecoder;
 use crate::error::{Error, Place, Result};
 use crate::progress::Progress;
 
-/// Bytes handed from the reading thread to the parser at a time: large enough to make the hand-over free, small enough
-/// to stay in the second-level cache.
+/// Bytes handed from the reading thread to the parser at a time: large enough to make the hand-over free,
+/// small enough to stay in the second-level cache.
 const BLOCK: usize = 256 << 10;
 
 /// Blocks read ahead of the parser.
@@ -172,7 +172,8 @@ fn pump(mut reader: impl Read, blocks: &SyncSender<io::Result<Vec<u8>>>) {
     }
 }
 
-/// Tells the progress display how many bytes of the file have gone by, compressed ones where it is compressed.
+/// Tells the progress display how many bytes of the file have gone by, compressed ones where it is
+/// compressed.
 struct Counted {
     raw: Box<dyn Read + Send>,
     progress: Progress,

@@ -86,8 +86,8 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The layout of columns with these names, or what is wrong with them. Of two columns with the same meaning the
-    /// first one counts.
+    /// The layout of columns with these names, or what is wrong with them. Of two columns with the same
+    /// meaning the first one counts.
     pub fn named<S: AsRef<str>>(columns: &[S]) -> Result<Layout, String> {
         let columns: Vec<String> = columns.iter().map(|name| name.as_ref().trim().into()).collect();
         let find =
@@ -95,7 +95,10 @@ impl Layout {
         let need = |wanted, what| {
             find(wanted).ok_or_else(|| {
                 let (found, names) = (listed(&columns), Role::names(wanted));
-                format!("found the columns {found}; expected one with the {what} of the edge, called one of {names}")
+                format!(
+                    "found the columns {found}; expected one with the {what} of \
+                     the edge, called one of {names}"
+                )
             })
         };
         let (source, target) = (need(Role::Source, "source")?, need(Role::Target, "target")?);
@@ -137,7 +140,8 @@ impl Layout {
         [self.source, self.target]
     }
 
-    /// Reads one row. This is the loop that decides how fast most inputs are read: what few tables have is elsewhere.
+    /// Reads one row. This is the loop that decides how fast most inputs are read: what few tables have is
+    /// elsewhere.
     #[inline(always)]
     fn take(&mut self, row: &Row<'_, '_>, intake: &mut Intake) -> Result<()> {
         row.has_columns(&self.columns, self.exact)?;
@@ -208,8 +212,8 @@ pub fn columns(names: &[&str]) -> impl FnOnce(&Row<'_, '_>, &Intake) -> Result<F
     move |row, _| Layout::named(names).map(First::Row).map_err(|problem| row.problem(problem))
 }
 
-/// Reads a table to its end. `separator` looks at the first row unless the hints say what is between fields, `first`
-/// says which columns there are, and `each` is called after every row.
+/// Reads a table to its end. `separator` looks at the first row unless the hints say what is between fields,
+/// `first` says which columns there are, and `each` is called after every row.
 pub fn read(
     source: &mut Source,
     hints: &Hints,

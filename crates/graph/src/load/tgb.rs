@@ -19,7 +19,8 @@ impl Format for Tgb {
     }
 
     fn example(&self) -> &'static str {
-        "day,src,dst,weight\n2022-04-01,0xb2d8,0x1df4,4056.44\n2022-04-01,0x54bb,0x17d6,1\n2022-04-02,0xb2d8,0x17d6,2.5\n"
+        "day,src,dst,weight\n2022-04-01,0xb2d8,0x1df4,4056.44\n\
+         2022-04-01,0x54bb,0x17d6,1\n2022-04-02,0xb2d8,0x17d6,2.5\n"
     }
 
     fn nature(&self) -> Nature {

@@ -65,10 +65,11 @@ impl Degrees {
     }
 }
 
-/// The Gini coefficient of values of which `histogram[x]` equal `x`: 0 where all are equal, near 1 where one has all.
+/// The Gini coefficient of values of which `histogram[x]` equal `x`: 0 where all are equal, near 1 where one
+/// has all.
 fn gini(histogram: &[u64]) -> Option<f64> {
-    // With the values in ascending order and ranks from 1: 2 sum(rank * value) / (n sum(value)) - (n + 1) / n. Whole
-    // numbers up to the division, so that the result does not depend on an order of summation.
+    // With the values in ascending order and ranks from 1: 2 sum(rank * value) / (n sum(value)) - (n + 1) /
+    // n. Whole numbers up to the division, so that the result does not depend on an order of summation.
     let (mut below, mut sum, mut ranked) = (0u128, 0u128, 0u128);
     for (value, &count) in histogram.iter().enumerate() {
         let (value, count) = (value as u128, u128::from(count));

@@ -15,7 +15,8 @@ use crate::store::{FeatureFacts, FeatureKind, Store};
 use crate::time::TimeUnit;
 use step::Tracker;
 
-/// A whole store. Edges are counted as a person does: in an undirected graph an edge and its opposite are one.
+/// A whole store. Edges are counted as a person does: in an undirected graph an edge and its opposite are
+/// one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Stats {
     /// How many vertices there are.
@@ -154,7 +155,7 @@ impl Spread {
     }
 }
 
-/// Describes a store in one walk over its steps, which are the work that `progress` hears of.
+/// Describes a store in one walk over its steps, which are what `progress` reports.
 pub fn stats(store: &Store, progress: &Progress) -> Result<Stats> {
     let manifest = store.manifest();
     progress.announce(manifest.steps);

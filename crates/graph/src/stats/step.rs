@@ -57,7 +57,8 @@ pub struct StepStats {
     pub max_out_degree: u32,
     /// Incoming edges of an active vertex, on average.
     pub mean_degree: Option<f64>,
-    /// The Gini coefficient of the in-degrees of active vertices: 0 where all are equal, near 1 where one has all edges.
+    /// The Gini coefficient of the in-degrees of active vertices: 0 where all are equal, near 1 where one has
+    /// all edges.
     pub degree_skew: Option<f64>,
     /// The lowest weight, where not all weights are 1.
     pub weight_min: Option<f32>,
@@ -167,8 +168,8 @@ struct Seen {
 impl Seen {
     fn add(&mut self, delta: &Delta) {
         self.edges.extend(delta.added.iter().map(|&(edge, _)| edge));
-        // Edges that came back are listed twice for a while: dropping them whenever the list has doubled bounds the
-        // memory and costs less than a merge at every step.
+        // Edges that came back are listed twice for a while: dropping them whenever the list has doubled
+        // bounds the memory and costs less than a merge at every step.
         if self.edges.len() > 2 * self.distinct {
             self.settle();
         }

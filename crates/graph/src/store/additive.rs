@@ -1,8 +1,9 @@
 //! Additive features (DistDy, section 3.2): a row is split into segments, and a step stores the changed ones.
 //!
-//! DistDy keeps the changed segments of every step and follows references for the others. Here all rows are stored anew
-//! as soon as the changes since the last full step would take more room than the rows themselves: the room is at
-//! most twice that of the changes, and a step is rebuilt by reading at most twice its own size.
+//! DistDy keeps the changed segments of every step and follows references for the others. Here all rows are
+//! stored anew as soon as the changes since the last full step would take more room than the rows themselves:
+//! the room is at most twice that of the changes, and a step is rebuilt by reading at most twice its own
+//! size.
 
 use super::part::{FeatureRecords, Records};
 use crate::error::{Error, Result};
@@ -136,14 +137,23 @@ mod tests {
                 let mut listed: Vec<u32> = changes.iter().map(|change| change.0).collect();
                 listed.sort_unstable();
                 listed.dedup();
-                let rows = listed.iter().flat_map(|&v| truth[v as usize * width..][..width].to_vec()).collect();
-                let change = if step % 3 == 2 { FeatureChange::All(truth.clone()) } else { FeatureChange::Rows(listed, rows) };
+                let rows =
+                    listed.iter().flat_map(|&v| truth[v as usize * width..][..width].to_vec()).collect();
+                let change = if step % 3 == 2 {
+                    FeatureChange::All(truth.clone())
+                } else {
+                    FeatureChange::Rows(listed, rows)
+                };
                 let stored = additive.change(change, vertices).unwrap();
                 if let Some(rows) = &stored.rows {
                     rebuilt.clone_from(rows);
                 }
                 prop_assert!(stored.vertices.len() * split.segment <= vertices * width);
-                let records = Records { vertices: &stored.vertices, segments: &stored.segments, values: &stored.values };
+                let records = Records {
+                    vertices: &stored.vertices,
+                    segments: &stored.segments,
+                    values: &stored.values,
+                };
                 split.apply(records, &mut rebuilt);
                 prop_assert_eq!(&rebuilt, &truth);
             }

@@ -1,7 +1,7 @@
 //! A file of named arrays in the safetensors format: written whole under a temporary name, read by mapping.
 //!
-//! Arrays are laid out with the widest elements first, so that every one of them is aligned in the mapped file and can be
-//! used where it lies. The checksum of the file is verified once, when it is first opened.
+//! Arrays are laid out with the widest elements first, so that every one of them is aligned in the mapped
+//! file and can be used where it lies. The checksum of the file is verified once, when it is first opened.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -194,9 +194,9 @@ impl Arrays {
 
 #[allow(unsafe_code)]
 fn map(file: &File, path: &Path) -> Result<Mmap> {
-    // SAFETY: files of a store are never changed once they have their name: they are written under another one, renamed,
-    // and later files are added beside them. Whoever cuts a mapped file short from outside ends this process, as with
-    // any mapped file.
+    // SAFETY: files of a store are never changed once they have their name: they are written under another
+    // one, renamed, and later files are added beside them. Truncating a mapped file from outside ends this
+    // process, as with any mapped file.
     unsafe { Mmap::map(file) }.map_err(Error::resource("cannot map", path))
 }
 

@@ -1,7 +1,8 @@
 //! The store: a folder that holds a dynamic graph, written once and read by mapping.
 //!
-//! Steps are kept as changes, and from time to time whole, so that any step can be viewed at a cost of at most twice its
-//! own size. `docs/store.md` describes the files. Law: `snapshot(t) = snapshot(t - 1) + delta(t)`.
+//! Steps are kept as changes, and from time to time whole, so that any step can be viewed at a cost of at
+//! most twice its own size. `docs/store.md` describes the files. Law:
+//! `snapshot(t) = snapshot(t - 1) + delta(t)`.
 
 mod additive;
 mod arrays;
@@ -27,7 +28,8 @@ use crate::error::{Error, Result};
 use crate::ids::Ids;
 use crate::snapshot::{Snapshot, Step, Vertex};
 
-/// An opened store. Any number of readers may have it open, also while steps are appended: they see it as it was.
+/// An opened store. Any number of readers may have it open, also while steps are appended: they see it as it
+/// was.
 pub struct Store {
     path: PathBuf,
     manifest: Manifest,

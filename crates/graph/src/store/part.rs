@@ -1,7 +1,7 @@
 //! A part: a file of consecutive steps. What is written, and the checked view of what is read.
 //!
-//! Every array of a part holds the entries of all its steps one after the other; the array with `.at` behind its name
-//! says where each step begins. `docs/store.md` lists them.
+//! Every array of a part holds the entries of all its steps one after the other; the array with `.at` behind
+//! its name says where each step begins. `docs/store.md` lists them.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -147,7 +147,8 @@ impl Pending {
         }
     }
 
-    /// Writes the steps as a part and forgets them. Arrays that say nothing (empty ones, weights of 1) are left out.
+    /// Writes the steps as a part and forgets them. Arrays that say nothing (empty ones, weights of 1) are
+    /// left out.
     pub fn write(
         &mut self,
         folder: &Path,

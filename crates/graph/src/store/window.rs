@@ -1,7 +1,8 @@
 //! A window of recent feature rows in memory (DistDy, section 3.2).
 //!
-//! The first step of the window is held whole and every later one as its changed segments: `|X| + (w - 1) |dX|` numbers
-//! instead of `w |X|`. Steps that have left the window are read from disk when they are asked for.
+//! The first step of the window is held whole and every later one as its changed segments:
+//! `|X| + (w - 1) |dX|` numbers instead of `w |X|`. Steps that have left the window are read from disk when
+//! they are asked for.
 
 use std::collections::VecDeque;
 
@@ -51,7 +52,8 @@ impl<'a> FeatureWindow<'a> {
         let next = self.last() + 1;
         let (part, within) = self.store.part(next)?;
         if part.feature_rows(within).is_some() {
-            // The step is stored whole: the window cannot be continued by changes and begins anew with it in view.
+            // The step is stored whole: the window cannot be continued by changes and begins anew with it in
+            // view.
             self.later.clear();
             self.first = next;
             self.rows = self.store.features(next)?.into_owned();

@@ -1,8 +1,8 @@
 //! Writing a store: a new one, or steps behind those of an existing one.
 //!
-//! A new store is written into a hidden folder beside its final place and renamed when it is complete. Steps are
-//! appended as new files and become visible when the manifest is replaced, so that readers see the store as it was
-//! or as it is, never between. What is not finished is taken away again when the writer is dropped.
+//! A new store is written into a hidden folder beside its final place and renamed when it is complete. Steps
+//! are appended as new files and become visible when the manifest is replaced, so that readers see the store
+//! as it was or as it is, never between. What is not finished is taken away again when the writer is dropped.
 
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -27,7 +27,8 @@ const PART: usize = 64 << 20;
 pub struct Fixed {
     /// The class of each vertex, or -1; empty where there are no classes.
     pub classes: Vec<i32>,
-    /// The part of the split each vertex is in (0 none, 1 train, 2 validation, 3 test); empty where there is none.
+    /// The part of the split each vertex is in (0 none, 1 train, 2 validation, 3 test); empty where there is
+    /// none.
     pub splits: Vec<u8>,
     /// Features with few non-zeros.
     pub sparse: Option<SparseFeatures>,
@@ -254,8 +255,8 @@ impl Writer {
             None => Default::default(),
         };
         self.pending.begin([step.begin, step.end], step.events, known as u64);
-        // All edges are stored where that is no longer than the change, and from time to time, so that no step is far from
-        // one that is stored whole.
+        // All edges are stored where that is no longer than the change, and from time to time, so that no
+        // step is far from one that is stored whole.
         self.stored_since += changed;
         if self.stored_since >= next.len() {
             self.stored_since = 0;
@@ -335,7 +336,7 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        // Nobody is left to hear about a failure here; what stays behind is hidden or unlisted, and harmless.
+        // A failure here cannot be reported; what stays behind is hidden or unlisted, and harmless.
         match &self.place {
             Place::New { .. } => {
                 let _ = std::fs::remove_dir_all(&self.folder);

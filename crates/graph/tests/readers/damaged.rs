@@ -1,4 +1,5 @@
-//! Damaged inputs never make a reader panic, hang or fill the memory: thousands of mutations of every example.
+//! Damaged inputs never make a reader panic, hang or fill the memory: thousands of mutations of every
+//! example.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

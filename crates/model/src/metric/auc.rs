@@ -6,8 +6,9 @@ use super::{Evidence, Metric, Needs, Tally};
 
 /// The probability that a link scores higher than a pair that is none, ties counted half.
 ///
-/// It is taken within each step, over all links and all sampled pairs of the step, and averaged over the links. Pooling the
-/// steps would compare scores that a model, asked once a step, never had to make comparable.
+/// It is taken within each step, over all links and all sampled pairs of the step, and averaged over the
+/// links. Pooling the steps would compare scores that a model, asked once a step, never had to make
+/// comparable.
 pub struct Auc;
 
 impl Metric for Auc {
@@ -16,7 +17,8 @@ impl Metric for Auc {
     }
 
     fn about(&self) -> &'static str {
-        "area under the ROC curve of links against all sampled pairs of their step, ties half; mean over links"
+        "area under the ROC curve of links against all sampled pairs of their \
+         step, ties half; mean over links"
     }
 
     fn needs(&self) -> Needs {

@@ -4,10 +4,11 @@ use super::mean::Mean;
 use super::ranking::{Thresholds, average_precision, sampled, sum};
 use super::{Evidence, Metric, Needs, Tally};
 
-/// Average precision of the links of a step against the first pair sampled for each of them, averaged over the links.
+/// Average precision of the links of a step against the first pair sampled for each of them, averaged over
+/// the links.
 ///
-/// Half of what is ranked are links however many pairs were sampled, as in the evaluation that work on dynamic links
-/// shares: with more pairs the number would be smaller and not comparable.
+/// Half of what is ranked are links however many pairs were sampled, as in the evaluation that work on
+/// dynamic links shares: with more pairs the number would be smaller and not comparable.
 pub struct AveragePrecision;
 
 impl Metric for AveragePrecision {

@@ -1,4 +1,5 @@
-//! The tally of the metrics over classes: how often each class was true, predicted, and both, over a whole split.
+//! The tally of the metrics over classes: how often each class was true, predicted, and both, over a whole
+//! split.
 
 use std::collections::BTreeMap;
 
@@ -25,8 +26,8 @@ impl Count {
 
 /// Counts of the classes that occur, by class.
 ///
-/// The margins and the diagonal of the confusion matrix are all that the metrics ask for; a map holds them whatever number
-/// a class has.
+/// The margins and the diagonal of the confusion matrix are all that the metrics ask for; a map holds them
+/// whatever number a class has.
 pub(super) struct Confusion {
     counts: BTreeMap<u32, Count>,
     judge: fn(&BTreeMap<u32, Count>) -> f64,
@@ -79,7 +80,8 @@ pub(super) fn total(counts: &BTreeMap<u32, Count>) -> Count {
     })
 }
 
-/// Scores of five classes for eight vertices, and their classes: two steps in which these classes are predicted.
+/// Scores of five classes for eight vertices, and their classes: two steps in which these classes are
+/// predicted.
 #[cfg(test)]
 pub(super) fn example() -> (Vec<f32>, [u32; 8]) {
     let predicted = [0, 1, 1, 1, 2, 0, 3, 4];

@@ -1,4 +1,5 @@
-//! Average precision over all pairs of vertices (Pareja et al., "EvolveGCN", AAAI 2020), by the authors' code.
+//! Average precision over all pairs of vertices (Pareja et al., "EvolveGCN", AAAI 2020), by the authors'
+//! code.
 
 use rayon::prelude::*;
 
@@ -8,8 +9,8 @@ use super::{Evidence, Metric, Needs, Tally};
 
 /// Average precision of the links of a step among all pairs of vertices, averaged over the steps.
 ///
-/// All pairs of a step, a vertex with itself included, are ranked in one list: it is no mean over vertices, as the name
-/// might suggest.
+/// All pairs of a step, a vertex with itself included, are ranked in one list: it is no mean over vertices,
+/// as the name might suggest.
 pub struct Map;
 
 impl Metric for Map {
@@ -117,7 +118,9 @@ mod tests {
             let starts: Vec<usize> =
                 (0..=7).map(|vertex| links.iter().filter(|(source, _)| *source < vertex).count()).collect();
             let targets: Vec<u32> = links.iter().map(|&(_, target)| target).collect();
-            let row = of_each(|source, row: &mut [f32]| row.copy_from_slice(&scores[source as usize * 7..][..7]));
+            let row = of_each(|source, row: &mut [f32]| {
+                row.copy_from_slice(&scores[source as usize * 7..][..7])
+            });
             let step = Evidence::AllPairs { vertices: 7, starts: &starts, targets: &targets, scores: &row };
             let ranked: Vec<_> = (0..49u32)
                 .map(|pair| (scores[pair as usize], links.contains(&(pair / 7, pair % 7))))

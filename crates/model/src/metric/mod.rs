@@ -1,8 +1,9 @@
 //! Metrics: what a prediction is worth, one file each and one line in [`ALL`].
 //!
-//! A metric gathers over the steps of a split what each step shows. The three mean reciprocal ranks that the literature
-//! calls by one name differ in what a link is ranked against, so each has the name of the work it comes from. A score that
-//! is not a number is below every number: a model that diverged is ranked last, and nothing panics.
+//! A metric gathers over the steps of a split what each step shows. The three mean reciprocal ranks that the
+//! literature calls by one name differ in what a link is ranked against, so each has the name of the work it
+//! comes from. A score that is not a number is below every number: a model that diverged is ranked last, and
+//! nothing panics.
 
 mod accuracy;
 mod auc;
@@ -33,6 +34,8 @@ pub use mrr_tgb::MrrTgb;
 pub use mse::Mse;
 pub use rmse::Rmse;
 
+use kymo_tensor::{Error, Result};
+
 /// All metrics, in the order in which they are listed.
 pub const ALL: &[&dyn Metric] = &[
     &Mse,
@@ -50,8 +53,12 @@ pub const ALL: &[&dyn Metric] = &[
 ];
 
 /// The metric called `name`.
-pub fn find(name: &str) -> Option<&'static dyn Metric> {
-    ALL.iter().copied().find(|metric| metric.name() == name)
+pub fn find(name: &str) -> Result<&'static dyn Metric> {
+    ALL.iter().copied().find(|metric| metric.name() == name).ok_or_else(|| {
+        let names: Vec<&str> = ALL.iter().map(|metric| metric.name()).collect();
+        let problem = format!("there is no metric '{name}'; known are {}", names.join(", "));
+        Error::settings("metrics", problem)
+    })
 }
 
 /// What a metric must be shown.
@@ -112,7 +119,8 @@ pub enum Evidence<'a> {
         starts: &'a [usize],
         /// The targets, ascending and distinct for each source.
         targets: &'a [u32],
-        /// Writes the scores of sources against every vertex, source after source; the same whenever it is asked.
+        /// Writes the scores of sources against every vertex, source after source; the same whenever it is
+        /// asked.
         scores: &'a (dyn Fn(&[u32], &mut [f32]) + Sync),
     },
 }
@@ -184,7 +192,7 @@ mod tests {
             assert_eq!(find(metric.name()).unwrap().about(), metric.about());
             assert!(!metric.about().contains('\n') && !metric.about().is_empty());
         }
-        assert!(find("mrr").is_none());
+        assert!(find("mrr").is_err());
     }
 
     #[test]

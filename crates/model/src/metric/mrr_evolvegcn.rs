@@ -4,10 +4,12 @@ use super::mean::Mean;
 use super::ranking::{Thresholds, each_source};
 use super::{Evidence, Metric, Needs, Tally};
 
-/// The links of a source are ranked among its scores against all vertices, its other links and itself included: a source
-/// with many links cannot reach 1. Sources with links count the same within a step, and so do steps.
+/// The links of a source are ranked among its scores against all vertices, its other links and itself
+/// included: a source with many links cannot reach 1. Sources with links count the same within a step, and so
+/// do steps.
 ///
-/// Equal scores have the mean of their ranks. The authors' code leaves them in whatever order sorting happens to give.
+/// Equal scores have the mean of their ranks. The authors' code leaves them in whatever order sorting happens
+/// to give.
 pub struct MrrEvolveGcn;
 
 impl Metric for MrrEvolveGcn {
@@ -97,7 +99,9 @@ mod tests {
             let starts: Vec<usize> =
                 (0..=7).map(|vertex| links.iter().filter(|(source, _)| *source < vertex).count()).collect();
             let targets: Vec<u32> = links.iter().map(|&(_, target)| target).collect();
-            let row = of_each(|source, row: &mut [f32]| row.copy_from_slice(&scores[source as usize * 7..][..7]));
+            let row = of_each(|source, row: &mut [f32]| {
+                row.copy_from_slice(&scores[source as usize * 7..][..7])
+            });
             let mut means = Vec::new();
             for source in 0..7 {
                 let row = &scores[source * 7..][..7];

@@ -6,8 +6,8 @@ use super::mean::Mean;
 use super::ranking::key;
 use super::{Evidence, Metric, Needs, Tally};
 
-/// Only the best link of a source is ranked, among the pairs sampled for the source, and behind those of equal score.
-/// Sources count the same within a step, and so do steps.
+/// Only the best link of a source is ranked, among the pairs sampled for the source, and behind those of
+/// equal score. Sources count the same within a step, and so do steps.
 pub struct MrrRoland;
 
 impl Metric for MrrRoland {
@@ -16,7 +16,8 @@ impl Metric for MrrRoland {
     }
 
     fn about(&self) -> &'static str {
-        "mean over sources of 1/rank of their best link among the pairs sampled for the source; mean over steps"
+        "mean over sources of 1/rank of their best link among the pairs sampled \
+         for the source; mean over steps"
     }
 
     fn needs(&self) -> Needs {
@@ -57,7 +58,8 @@ mod tests {
 
     #[test]
     fn the_best_link_of_a_source_is_ranked_behind_equal_pairs() {
-        // Source 0: best 0.9, rank 1; source 1: best 0.5, one equal and one above, rank 3; source 2 has no link.
+        // Source 0: best 0.9, rank 1; source 1: best 0.5, one equal and one above, rank 3; source 2 has no
+        // link.
         let step = Evidence::PerSource {
             starts: &[0, 2, 3, 3],
             present: &[0.1, 0.9, 0.5],

@@ -6,8 +6,8 @@ use super::mean::Mean;
 use super::ranking::{key, sampled};
 use super::{Evidence, Metric, Needs, Tally};
 
-/// Every link is ranked among the pairs sampled for it; its rank is the mean of the best and the worst it could have among
-/// equal scores. Every link of every step counts the same.
+/// Every link is ranked among the pairs sampled for it; its rank is the mean of the best and the worst it
+/// could have among equal scores. Every link of every step counts the same.
 pub struct MrrTgb;
 
 impl Metric for MrrTgb {
@@ -79,7 +79,8 @@ mod tests {
                 let mut list = [pairs, &[*link]].concat();
                 list.sort_by(|a, b| compare(*b, *a));
                 let places = (1..=list.len()).filter(|&place| compare(list[place - 1], *link).is_eq());
-                let (first, last) = places.fold((usize::MAX, 0), |(first, _), place| (first.min(place), place));
+                let (first, last) =
+                    places.fold((usize::MAX, 0), |(first, _), place| (first.min(place), place));
                 sum += 2.0 / (first + last) as f64;
             }
             let step = Evidence::Sampled { present: &present, absent: &scores[..5 * present.len()] };

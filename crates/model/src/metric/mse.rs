@@ -39,6 +39,6 @@ mod tests {
         let second = Evidence::Values { predicted: &[5.0], truth: &[1.0] };
         assert_eq!(value(&Mse, &[first, second]), Some(5.0));
         let lost = Evidence::Values { predicted: &[f32::NAN], truth: &[1.0] };
-        assert!(value(&Mse, &[first, lost]).unwrap().is_nan(), "an error that is no number must show");
+        assert!(value(&Mse, &[first, lost]).unwrap().is_nan(), "an error of NaN must show");
     }
 }

@@ -1,13 +1,14 @@
 //! Ranking scores: their order, and how many fall at and between given ones.
 //!
-//! Whatever ranks links against many other pairs asks how those pairs lie between the links. Counting them is exact and
-//! needs no memory for them, and counts are whole numbers: they do not depend on who counted what.
+//! Whatever ranks links against many other pairs asks how those pairs lie between the links. Counting them is
+//! exact and needs no memory for them, and counts are whole numbers: they do not depend on who counted what.
 
 use rayon::prelude::*;
 
 use super::Evidence;
 
-/// A number that orders as the score does: equal scores have equal keys, and what is not a number is below all others.
+/// A number that orders as the score does: equal scores have equal keys, and what is not a number is below
+/// all others.
 #[inline]
 pub(super) fn key(score: f32) -> u32 {
     if score.is_nan() {
@@ -18,8 +19,8 @@ pub(super) fn key(score: f32) -> u32 {
     if bits >> 31 == 1 { !bits } else { bits | 1 << 31 }
 }
 
-/// Buckets of the table that begins a search. They follow the upper bits of the keys, that is the exponent and the first
-/// digits, so that scores of any scale spread over them.
+/// Buckets of the table that begins a search. They follow the upper bits of the keys, that is the exponent
+/// and the first digits, so that scores of any scale spread over them.
 const BUCKETS: u32 = 16;
 
 /// Levels below which a plain search is as fast.
@@ -30,8 +31,8 @@ const PIECE: usize = 1 << 14;
 
 /// Distinct scores, ascending, to count others by.
 ///
-/// A count has an odd place for every level and an even one below, between and above them: place `2 i + 1` is for scores
-/// equal to level `i`, place `2 i` for those between it and the level before.
+/// A count has an odd place for every level and an even one below, between and above them: place `2 i + 1` is
+/// for scores equal to level `i`, place `2 i` for those between it and the level before.
 pub(super) struct Thresholds {
     levels: Vec<u32>,
     /// How many levels lie before each bucket; empty where levels are few.
@@ -113,8 +114,9 @@ pub(super) fn sum(mut counts: Vec<u64>, others: Vec<u64>) -> Vec<u64> {
 
 /// Average precision, given the counts of the scores of links and of all scores by the levels of the links.
 ///
-/// From the highest score down, every level adds the precision so far times the recall it gains. Equal scores are one
-/// threshold, as in scikit-learn; scores between levels gain no recall, so where exactly they lie does not matter.
+/// From the highest score down, every level adds the precision so far times the recall it gains. Equal scores
+/// are one threshold, as in scikit-learn; scores between levels gain no recall, so where exactly they lie
+/// does not matter.
 pub(super) fn average_precision(links: &[u64], all: &[u64]) -> f64 {
     let (mut hits, mut shown, mut sum) = (0, 0, 0.0);
     for (&links, &all) in links.iter().zip(all).rev() {
@@ -130,10 +132,10 @@ pub(super) fn average_precision(links: &[u64], all: &[u64]) -> f64 {
 /// Numbers that a thread holds of all pairs at a time, unless a row has more.
 const HELD: usize = 1 << 20;
 
-/// Sources whose rows are asked for together, at most: whoever makes them can use what they have in common.
+/// Sources whose rows are requested together, at most: they can share what they have in common.
 const TOGETHER: usize = 16;
 
-/// How many sources are asked for together where there are so many vertices.
+/// How many sources are requested together, by the number of vertices.
 pub(super) fn together(vertices: usize) -> usize {
     (HELD / vertices.max(1)).clamp(1, TOGETHER)
 }
@@ -157,8 +159,8 @@ pub(super) fn each_source<T: Send>(
     judged.into_iter().flatten().collect()
 }
 
-/// Presents and absents of a sampled step, and how many absents belong to each present; `None` where nothing can be
-/// compared.
+/// Presents and absents of a sampled step, and how many absents belong to each present; `None` where nothing
+/// can be compared.
 pub(super) fn sampled<'a>(step: &Evidence<'a>) -> Option<(&'a [f32], &'a [f32], usize)> {
     let Evidence::Sampled { present, absent } = *step else { return None };
     let each = absent.len().checked_div(present.len()).filter(|&each| each > 0)?;
@@ -174,7 +176,7 @@ pub(super) fn of_each(row: impl Fn(u32, &mut [f32]) + Sync) -> impl Fn(&[u32], &
     }
 }
 
-/// Scores with many ties, with extremes, and with some that are no numbers.
+/// Scores with many ties, with extremes, and with some NaN.
 #[cfg(test)]
 pub(super) fn any_score() -> impl proptest::strategy::Strategy<Value = f32> {
     use proptest::prelude::*;

@@ -1,6 +1,7 @@
 //! Graph attention (Velickovic et al., 2018): neighbours are weighed by a softmax of scores, per head.
 //!
-//! The score of an edge from `j` to `i` is `leaky_relu(a_source . W x_j + a_target . W x_i)`; every vertex hears itself.
+//! The score of an edge from `j` to `i` is `leaky_relu(a_source . W x_j + a_target . W x_i)`; every vertex
+//! has a self-loop.
 
 use kymo_tensor::{Result, Shape, Tape, Var};
 
@@ -57,8 +58,8 @@ impl Structure for Gat {
         let weight = of("weight")?;
         let (source, target) = (of("source")?, of("target")?);
         if x == frame.features && self.input <= self.width() {
-            // a . (W x) = (W a) . x, and features are narrower than what is made of them. No gradient passes through the wide
-            // rows then.
+            // a . (W x) = (W a) . x, and features are narrower than what is made of them. No gradient passes
+            // through the wide rows then.
             let all = frame.extend(tape, x)?;
             let (source, target) = (tape.head_dots(weight, source)?, tape.head_dots(weight, target)?);
             let (source, target) = (tape.matmul(all, source)?, tape.matmul(x, target)?);

@@ -6,9 +6,12 @@ use super::{Activation, Structure};
 use crate::frame::{Frame, Matrix};
 use crate::graph::Normalisation;
 use crate::params::{Bound, Slot};
+use crate::reuse::Input;
 
 /// One layer.
 pub struct Gcn {
+    /// Its number among the layers, from 0.
+    pub layer: usize,
     /// What its parameters are called.
     pub name: String,
     /// Columns it takes.
@@ -23,8 +26,8 @@ pub struct Gcn {
 
 /// Whether `(A x) W` is cheaper than `A (x W)`, by the columns that go through the sparse product.
 ///
-/// Where no gradient flows into `x`, aggregating first needs no sparse product on the way back, which halves its cost; it
-/// also moves the dense product into the rows phase.
+/// Where no gradient flows into `x`, aggregating first needs no sparse product in the backward pass, which
+/// halves its cost; it also moves the dense product into the rows phase.
 pub fn aggregates_first(input: usize, output: usize, wants_gradient: bool) -> bool {
     if wants_gradient { input <= output } else { input <= 2 * output }
 }
@@ -52,7 +55,7 @@ impl Structure for Gcn {
             true => x,
             false => tape.matmul(x, params.get(&format!("{}.weight", self.name))?)?,
         };
-        frame.product(tape, Matrix::Normalised(self.normalisation), x)
+        frame.product(tape, Input::Layer(self.layer), Matrix::Normalised(self.normalisation), x)
     }
 
     fn rows(&self, tape: &mut Tape<'_>, params: &Bound<'_>, exchanged: Var) -> Result<Var> {

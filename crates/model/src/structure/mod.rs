@@ -1,4 +1,4 @@
-//! Structure encoders: how a vertex hears its neighbours within one snapshot.
+//! Structure encoders: how a vertex aggregates its neighbours within one snapshot.
 
 mod gat;
 mod gcn;

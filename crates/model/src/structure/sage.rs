@@ -1,10 +1,12 @@
-//! GraphSAGE (Hamilton et al., 2017): a vertex's own row and a summary of its in-neighbours, each with a weight of its own.
+//! GraphSAGE (Hamilton et al., 2017): a vertex's own row and a summary of its in-neighbours, each with a
+//! weight of its own.
 
 use kymo_tensor::{Result, Tape, Var};
 
 use super::{Activation, Structure};
 use crate::frame::{Frame, Matrix};
 use crate::params::{Bound, Slot};
+use crate::reuse::Input;
 
 /// How neighbours are summarised.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,6 +20,8 @@ pub enum Gather {
 
 /// One layer.
 pub struct Sage {
+    /// Its number among the layers, from 0.
+    pub layer: usize,
     /// What its parameters are called.
     pub name: String,
     /// Columns it takes.
@@ -58,7 +62,7 @@ impl Structure for Sage {
     ) -> Result<Var> {
         let of = |what: &str| params.get(&format!("{}.{what}", self.name));
         let heard = match self.gather {
-            Gather::Mean => frame.product(tape, Matrix::Mean, x)?,
+            Gather::Mean => frame.product(tape, Input::Layer(self.layer), Matrix::Mean, x)?,
             Gather::Pool => {
                 let (weight, bias) = (of("pool.weight")?, of("pool.bias")?);
                 let layer = frame.extend_layer(tape, x, |tape, x| tape.linear_relu(x, weight, bias))?;

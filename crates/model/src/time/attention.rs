@@ -1,5 +1,5 @@
-//! Masked self-attention over time (DySAT, Sankar et al., WSDM 2020, section 4.2): a step looks at itself and at those
-//! before it, then a feed-forward layer with residual connections.
+//! Masked self-attention over time (DySAT, Sankar et al., WSDM 2020, section 4.2): a step looks at itself and
+//! at those before it, then a feed-forward layer with residual connections.
 
 use kymo_tensor::{Error, Result, Shape, Tape, Var};
 

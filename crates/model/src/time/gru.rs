@@ -1,5 +1,5 @@
-//! The gated recurrent unit (Cho et al., 2014, in PyTorch's form: the reset gate after the product). The state before the
-//! first step is zero.
+//! The gated recurrent unit (Cho et al., 2014, in PyTorch's form: the reset gate after the product). The
+//! state before the first step is zero.
 
 use kymo_tensor::{Result, Tape, Var};
 

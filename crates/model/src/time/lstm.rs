@@ -1,5 +1,5 @@
-//! Long short-term memory (Hochreiter and Schmidhuber, 1997; gates in PyTorch's order i, f, g, o), one or several above
-//! each other. The state before the first step is zero.
+//! Long short-term memory (Hochreiter and Schmidhuber, 1997; gates in PyTorch's order i, f, g, o), one or
+//! several above each other. The state before the first step is zero.
 
 use kymo_tensor::{Result, Tape, Var};
 

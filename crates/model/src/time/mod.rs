@@ -23,9 +23,11 @@ pub trait Time: Send + Sync {
     /// Columns of its output.
     fn width(&self) -> usize;
 
-    /// Columns of the matrices it hands from one window to the next; `None` where it can only see a window at a time.
+    /// Columns of the matrices it hands from one window to the next; `None` where it can only see a window at
+    /// a time.
     fn memory(&self) -> Option<Vec<usize>>;
 
-    /// The output after each step, from the inputs of all steps and from what was handed over, if anything was.
+    /// The output after each step, from the inputs of all steps and from what was handed over, if anything
+    /// was.
     fn run(&self, tape: &mut Tape<'_>, params: &Bound<'_>, steps: &[Var], before: &[Var]) -> Result<Passed>;
 }

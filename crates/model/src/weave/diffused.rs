@@ -7,6 +7,7 @@ use kymo_tensor::{Result, Shape, Stage, Tape, Var};
 use crate::frame::{Frame, Matrix, each};
 use crate::memory::{Extent, Memory, Passed, handed};
 use crate::params::{Bound, Slot};
+use crate::reuse::Input;
 use crate::{Exchanged, Model};
 
 /// The state before the first step is zero.
@@ -22,8 +23,8 @@ pub struct Diffused {
 }
 
 impl Diffused {
-    /// What the parameters of a layer are called, and the columns it diffuses: its input and its state, themselves and
-    /// after every step of both walks.
+    /// What the parameters of a layer are called, and the columns it diffuses: its input and its state,
+    /// themselves and after every step of both walks.
     fn layer(&self, number: usize) -> (String, usize) {
         let (prefix, input) = match number {
             0 => (String::new(), self.input),
@@ -38,7 +39,7 @@ impl Diffused {
         for walk in [Matrix::Along, Matrix::Against] {
             let mut reached = x;
             for _ in 0..self.walks {
-                reached = frame.product(tape, walk, reached)?;
+                reached = frame.product(tape, Input::State, walk, reached)?;
                 all.push(reached);
             }
         }
@@ -64,7 +65,7 @@ impl Model for Diffused {
         self.hidden
     }
 
-    fn looks_both_ways(&self) -> bool {
+    fn uses_out_edges(&self) -> bool {
         true
     }
 
@@ -91,7 +92,8 @@ impl Model for Diffused {
                     Some(state) => frame.carry(tape, state)?,
                     None => tape.filled(Shape::new(frame.graph.vertices(), self.hidden), 0.0),
                 };
-                // The input is diffused once for both; it stands before the state at every step of every walk.
+                // The input is diffused once for both; it stands before the state at every step of every
+                // walk.
                 let heard = self.diffuse(tape, frame, rows[step])?;
                 let beside = |states: Vec<Var>| -> Vec<Var> {
                     heard.iter().zip(states).flat_map(|(&input, state)| [input, state]).collect()

@@ -1,10 +1,12 @@
-//! Weights that evolve (EvolveGCN, Pareja et al., AAAI 2020): the weight of a convolution is the state of a recurrent cell.
+//! Weights that evolve (EvolveGCN, Pareja et al., AAAI 2020): the weight of a convolution is the state of a
+//! recurrent cell.
 //!
-//! `-O` (equation 5 of the paper) feeds a matrix LSTM with the weight itself: input and hidden state are the same matrix, so
-//! their two products are one. `-H` (equation 4) feeds a matrix GRU with the vertices that score highest. The columns of
-//! the weight are the samples of the cells: matrices multiply from the left, and biases are matrices. The authors' code and
-//! PyTorch Geometric Temporal use a GRU for `-O` as well, and the latter keeps the weight from one call to the next; here
-//! the paper is followed, and a window begins with the first weight.
+//! `-O` (equation 5 of the paper) feeds a matrix LSTM with the weight itself: input and hidden state are the
+//! same matrix, so their two products are one. `-H` (equation 4) feeds a matrix GRU with the vertices that
+//! score highest. The columns of the weight are the samples of the cells: matrices multiply from the left,
+//! and biases are matrices. The authors' code and PyTorch Geometric Temporal use a GRU for `-O` as well, and
+//! the latter keeps the weight from one call to the next; here the paper is followed, and a window begins
+//! with the first weight.
 
 use kymo_tensor::{Result, Shape, Stage, Tape, Var};
 
@@ -12,6 +14,7 @@ use crate::frame::{Frame, Matrix, each};
 use crate::graph::Normalisation;
 use crate::memory::{Extent, Memory, Passed, handed};
 use crate::params::{Bound, Slot};
+use crate::reuse::Input;
 use crate::structure::{Activation, aggregates_first};
 use crate::{Exchanged, Model};
 
@@ -178,7 +181,8 @@ impl Model for Evolving {
                 if !first {
                     x = tape.matmul(x, now.weight)?;
                 }
-                x = frame.product(tape, matrix, x)?;
+                // Weights evolve from the beginning of the window.
+                x = frame.product(tape, Input::State, matrix, x)?;
                 if layer == last {
                     // What is left treats every vertex by itself; it needs the weight of this step.
                     shared.push(now.weight);

@@ -1,8 +1,10 @@
-//! Gates from a graph convolution (T-GCN, Zhao et al., T-ITS 2020): the input of a gated recurrent unit is `A x W + b`.
+//! Gates from a graph convolution (T-GCN, Zhao et al., T-ITS 2020): the input of a gated recurrent unit is
+//! `A x W + b`.
 //!
 //! The equations are those of the paper, with the reset gate before the product: `z, r = sigmoid(g + h U)`,
-//! `n = tanh(g + (r h) U)`, `h' = z h + (1 - z) n`. A convolution followed by a linear map, as in the paper and in PyTorch
-//! Geometric Temporal, is one matrix here: the product of the two. Several layers are plain convolutions before the gates.
+//! `n = tanh(g + (r h) U)`, `h' = z h + (1 - z) n`. A convolution followed by a linear map, as in the paper
+//! and in PyTorch Geometric Temporal, is one matrix here: the product of the two. Several layers are plain
+//! convolutions before the gates.
 
 use kymo_tensor::{Result, Tape, Var};
 
@@ -10,12 +12,15 @@ use crate::frame::{Frame, Matrix, each};
 use crate::graph::Normalisation;
 use crate::memory::{Memory, Passed, handed};
 use crate::params::{Bound, Slot};
+use crate::reuse::Input;
 use crate::structure::{Structure, aggregates_first};
 use crate::{Exchanged, Model};
 
 /// The state before the first step is zero.
 pub struct Gated {
-    /// Layers before the gates.
+    /// How many layers there are before the gates.
+    pub layers: usize,
+    /// These layers.
     pub before: Option<Box<dyn Structure>>,
     /// Columns the gates take.
     pub input: usize,
@@ -60,7 +65,7 @@ impl Model for Gated {
             if !aggregates_first(self.input, 3 * self.hidden, tape.wants_gradient(x)) {
                 x = tape.matmul(x, params.get("gate.input")?)?;
             }
-            frame.product(tape, Matrix::Normalised(self.normalisation), x)
+            frame.product(tape, Input::Layer(self.layers), Matrix::Normalised(self.normalisation), x)
         })?;
         Ok(Passed { steps, ..Passed::default() })
     }

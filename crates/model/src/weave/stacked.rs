@@ -1,4 +1,5 @@
-//! Structure first, then time: every snapshot is encoded by itself, and the encodings of a vertex are read in order.
+//! Structure first, then time: every snapshot is encoded by itself, and the encodings of a vertex are read in
+//! order.
 
 use kymo_tensor::{Result, Stage, Tape, Var};
 

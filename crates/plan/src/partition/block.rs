@@ -1,4 +1,5 @@
-//! Blocks of consecutive vertices with balanced loads: good where neighbours have near numbers, as crawled graphs often do.
+//! Blocks of consecutive vertices with balanced loads: good where neighbours have near numbers, as crawled
+//! graphs often do.
 
 use super::{Ask, Partition, Partitioner, runs};
 use crate::cut::vertex_loads;

@@ -1,8 +1,9 @@
 //! METIS once, then to the neighbours: the baseline "Greedy" of DistDy (section 5.1).
 //!
-//! METIS cuts the first snapshot that has links. A vertex first seen later goes to the worker that owns most of its neighbours
-//! in that snapshot; of those that own equally many, to the one with the fewest vertices. Whoever has a vertex keeps it, as in
-//! a system that learns of the graph while it runs. Loads are not looked at again, so they may drift apart.
+//! METIS cuts the first snapshot that has links. A vertex first seen later goes to the worker that owns most
+//! of its neighbours in that snapshot; of those that own equally many, to the one with the fewest vertices. A
+//! worker keeps the vertices it has, as in a system that learns of the graph while it runs. Loads are not
+//! looked at again, so they may drift apart.
 
 use kymo_graph::{Snapshot, Vertex};
 
@@ -67,7 +68,8 @@ impl Settled {
         self.counts[worker as usize] += 1;
     }
 
-    /// Gives the new vertices of a step an owner, ascending; those that have just got one count as neighbours.
+    /// Gives the new vertices of a step an owner, ascending; those that have just got one count as
+    /// neighbours.
     fn welcome(&mut self, snapshot: &Snapshot<'_>) {
         let is_new = |vertex: Vertex| self.owners[vertex as usize].is_none();
         let ends = snapshot.edges.iter().flat_map(|edge| [edge.source(), edge.target()]);
@@ -112,8 +114,8 @@ mod tests {
         }
         let edges = [(0, 4), (4, 0), (1, 4), (5, 1), (0, 5), (2, 5), (6, 6), (7, 6), (4, 8)];
         settled.welcome(&Snapshot::from_edges(edges.map(|(u, v)| Edge::new(u, v)).to_vec()));
-        // 4: one neighbour each at 0 and 1, of whom 0 has fewer. 5: two at 1. 6: none anywhere, 2 is empty. 7: 6 is at 2.
-        // 8: 4 is at 0.
+        // 4: one neighbour each at 0 and 1, of whom 0 has fewer. 5: two at 1. 6: none anywhere, 2 is empty.
+        // 7: 6 is at 2. 8: 4 is at 0.
         assert_eq!(settled.owners[4..], [Some(0), Some(1), Some(2), Some(2), Some(0)]);
         assert_eq!(settled.counts, [3, 4, 2]);
     }

@@ -1,5 +1,5 @@
-//! Vertices by a hash of their number: no look at the graph, no balance beyond that of chance. A baseline of DistDy
-//! (section 5.1), and what AliGraph and DistDGL do without a partitioner.
+//! Vertices by a hash of their number: no look at the graph, no balance beyond that of chance. A baseline of
+//! DistDy (section 5.1), and what AliGraph and DistDGL do without a partitioner.
 
 use super::{Ask, Partition, Partitioner};
 use crate::error::Result;

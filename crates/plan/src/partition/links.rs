@@ -1,4 +1,5 @@
-//! Which pairs of vertices are linked, and at how many steps: a dynamic graph merged into one that has no direction.
+//! Which pairs of vertices are linked, and at how many steps: a dynamic graph merged into one that has no
+//! direction.
 
 use std::ops::Range;
 
@@ -31,7 +32,8 @@ impl Links {
         let (mut links, mut waiting) = (Links::default(), Vec::new());
         for step in steps {
             waiting.extend(pairs(&store.snapshot(step)?));
-            // In proportion to what is merged already, so that all merges together cost little more than the last.
+            // In proportion to what is merged already, so that all merges together cost little more than the
+            // last.
             if waiting.len() >= WAITING.max(links.pairs.len()) {
                 links = links.with(&mut waiting);
             }

@@ -1,8 +1,8 @@
 //! METIS on each snapshot by itself: the baseline "Metis-layer" of DistDy (section 5.1).
 //!
-//! METIS numbers parts as it likes, so the parts of a step are renamed to overlap most with those of the step before: else
-//! nearly every vertex would move at every step. A vertex without links at a step stays where it was, as nothing would be
-//! gained by moving it.
+//! METIS numbers parts as it likes, so the parts of a step are renamed to overlap most with those of the step
+//! before: else nearly every vertex would move at every step. A vertex without links at a step stays where it
+//! was, as nothing would be gained by moving it.
 
 use std::sync::Arc;
 
@@ -64,7 +64,8 @@ impl Partitioner for MetisLayer {
     }
 }
 
-/// Renames parts so that each overlaps an owner before: the largest overlap first, among those whose two names are free.
+/// Renames parts so that each overlaps an owner before: the largest overlap first, among those whose two
+/// names are free.
 fn rename(parts: &mut [Option<Worker>], before: &[Worker], workers: usize) {
     let mut both: Vec<(Worker, Worker)> =
         parts.iter().zip(before).filter_map(|(part, &owner)| part.map(|part| (part, owner))).collect();

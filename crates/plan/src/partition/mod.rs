@@ -29,6 +29,8 @@ pub struct Ask<'a> {
     pub store: &'a Store,
     /// The steps that loads are balanced over; layouts cover all steps of the store nevertheless.
     pub steps: Range<Step>,
+    /// How many steps are trained on together: the length of a window, or of all steps.
+    pub window: usize,
     /// How many workers there are.
     pub workers: usize,
     /// What all random numbers follow from.
@@ -62,7 +64,7 @@ impl From<Layout> for Partition {
     }
 }
 
-/// A way to share out the cells of a dynamic graph.
+/// A way to assign the cells of a dynamic graph to workers.
 ///
 /// The same question gets the same answer.
 pub trait Partitioner: Sync {
@@ -70,7 +72,7 @@ pub trait Partitioner: Sync {
     fn name(&self) -> &'static str;
     /// What it does, in one line.
     fn about(&self) -> &'static str;
-    /// Shares out the cells.
+    /// Assigns the cells.
     fn partition(&self, ask: &Ask<'_>) -> Result<Partition>;
 }
 

@@ -1,8 +1,9 @@
-//! The door to METIS: multilevel k-way partitioning (Karypis and Kumar, "A fast and high quality multilevel scheme for
-//! partitioning irregular graphs", SIAM J. Sci. Comput. 1998).
+//! The door to METIS: multilevel k-way partitioning (Karypis and Kumar, "A fast and high quality multilevel
+//! scheme for partitioning irregular graphs", SIAM J. Sci. Comput. 1998).
 //!
-//! METIS draws from the random sequence of the C library, which is one for the whole process: two calls at the same time
-//! would disturb each other's, so they wait for each other. It prints to standard output when it gets more parts than vertices; it is not asked then.
+//! METIS draws from the random sequence of the C library, which is one for the whole process: two calls at
+//! the same time would disturb each other's, so they wait for each other. It prints to standard output when
+//! it gets more parts than vertices; it is not asked then.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -22,16 +23,19 @@ const LARGEST_SUM: u64 = 1 << 30;
 /// METIS is called by one thread at a time.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// The part of each vertex that is linked to another; balanced by `loads` (one for every vertex), cutting few links.
+/// The part of each vertex that is linked to another; balanced by `loads` (one for every vertex), cutting few
+/// links.
 pub(super) fn parts(links: &Links, loads: &[u64], workers: usize, seed: u64) -> Result<Vec<Option<Worker>>> {
-    // METIS sees linked vertices only: it has no use for the others, and they can be dealt out better afterwards.
+    // METIS sees linked vertices only: it has no use for the others, and they can be assigned better
+    // afterwards.
     let mut degrees: Vec<u32> = vec![0; loads.len()];
     for pair in &links.pairs {
         degrees[pair.source() as usize] += 1;
         degrees[pair.target() as usize] += 1;
     }
     let linked: Vec<usize> = (0..loads.len()).filter(|&vertex| degrees[vertex] > 0).collect();
-    // A vertex above a fair share fills a worker in any case; its true weight would leave METIS with parts of no vertex.
+    // A vertex above a fair share fills a worker in any case; its true weight would leave METIS with parts of
+    // no vertex.
     let share = linked.iter().map(|&vertex| loads[vertex]).sum::<u64>() / workers as u64;
     let weights: Vec<u64> = linked.iter().map(|&vertex| loads[vertex].min(share)).collect();
     let found = if workers == 1 {
@@ -89,7 +93,7 @@ fn call(
     let scale = fitting(weights.iter().sum());
     let weights: Vec<Idx> = weights.iter().map(|&weight| scale(weight)).collect();
     let mut parts: Vec<Idx> = vec![0; linked.len()];
-    // Nothing is left half done by whoever panicked while holding it.
+    // A panic while it is held leaves nothing half done.
     let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     Graph::new(1, workers as Idx, &starts, &neighbours)
         .map_err(|error| error.to_string())?

@@ -4,8 +4,8 @@ use crate::layout::Worker;
 
 /// The owner of each load: runs in the order of the workers, the heaviest as light as possible.
 ///
-/// Exact: the answer is the smallest limit under which runs, each filled up to the limit, are enough; the limit is
-/// searched by halving. Where there are enough loads, every worker gets one.
+/// Exact: the answer is the smallest limit under which runs, each filled up to the limit, are enough; the
+/// limit is searched by halving. Where there are enough loads, every worker gets one.
 pub(super) fn owners(loads: &[u64], workers: usize) -> Vec<Worker> {
     let total: u64 = loads.iter().sum();
     let heaviest = loads.iter().copied().max().unwrap_or(0);
@@ -19,7 +19,7 @@ pub(super) fn owners(loads: &[u64], workers: usize) -> Vec<Worker> {
     let mut owners = Vec::with_capacity(loads.len());
     for (index, &load) in loads.iter().enumerate() {
         let (left, idle) = (loads.len() - index, workers - 1 - worker);
-        // Whoever could be left without a load gets one of the last: no run becomes heavier by that.
+        // A worker that could be left without a load gets one of the last: no run becomes heavier by that.
         if index > 0 && idle > 0 && (sum + load > low || left <= idle) {
             worker += 1;
             sum = 0;
@@ -30,7 +30,7 @@ pub(super) fn owners(loads: &[u64], workers: usize) -> Vec<Worker> {
     owners
 }
 
-/// Whether so many runs of at most `limit` hold all loads, none of which is above it.
+/// Whether this many runs of at most `limit` hold all loads, none of which is above it.
 fn enough(loads: &[u64], workers: usize, limit: u64) -> bool {
     let (mut runs, mut sum) = (1, 0);
     for &load in loads {

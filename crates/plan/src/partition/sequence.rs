@@ -1,7 +1,7 @@
 //! Whole sequences: PTS of DGC (section 2.2). A vertex belongs to the same worker at all steps.
 //!
-//! Vertices are dealt out from the heaviest to the lightest, in a snake: 0 1 2, 2 1 0, 0 1 2. The paper deals out the same
-//! number of sequences; so does the snake, and it balances loads besides.
+//! Vertices are assigned from the heaviest to the lightest, in a snake: 0 1 2, 2 1 0, 0 1 2. The paper deals
+//! out the same number of sequences; so does the snake, and it balances loads besides.
 
 use kymo_graph::Vertex;
 
@@ -19,7 +19,7 @@ impl Partitioner for Sequences {
     }
 
     fn about(&self) -> &'static str {
-        "whole sequences of vertices, dealt out by load"
+        "whole sequences of vertices, assigned by load"
     }
 
     fn partition(&self, ask: &Ask<'_>) -> Result<Partition> {

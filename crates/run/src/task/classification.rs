@@ -8,11 +8,11 @@ use kymo_model::metric::{Evidence, Needs};
 use kymo_tensor::{Shape, Tape, Var};
 
 use super::{Goal, Says, Table, Tallies, Task};
+use crate::config::{ClassWeights, Settings};
+use crate::data::{Part, Split};
 use crate::error::{Error, Result};
-use crate::pass::Pass;
+use crate::forward::Forward;
 use crate::random::Random;
-use crate::settings::{ClassWeights, Settings};
-use crate::split::{Part, Split};
 
 /// The task.
 pub struct Classification;
@@ -23,7 +23,8 @@ impl Task for Classification {
     }
 
     fn about(&self) -> &'static str {
-        "the class of every vertex at the next step, or of vertices held out; baselines: majority, its last class"
+        "the class of every vertex at the next step, or of vertices held out; baselines: majority, its last \
+         class"
     }
 
     fn metrics(&self) -> &'static [&'static str] {
@@ -65,7 +66,7 @@ impl Task for Classification {
     }
 }
 
-/// The stream of random numbers that deals out vertices.
+/// The stream of random numbers that assigns vertices to parts.
 const VERTICES: u64 = 0x5917;
 
 /// The part of every vertex: as the store says where it does, otherwise by chance.
@@ -201,16 +202,17 @@ impl Goal for Classes {
         vec![Slot::weight(NAMES[0], width, self.names.len()), Slot::bias(NAMES[1], self.names.len())]
     }
 
-    fn loss(&self, pass: &mut Pass<'_, '_>, at: &[(usize, Step)], _: u64) -> Result<Option<Var>> {
+    fn loss(&self, forward: &mut Forward<'_, '_>, at: &[(usize, Step)], _: u64) -> Result<Option<Var>> {
         let mut steps = Vec::with_capacity(at.len());
         let mut total = 0.0;
         for &(place, sample) in at {
             let mut classes = vec![-1.0; self.store.vertices()];
-            for (vertex, class) in self.truth(Part::Train, sample)? {
+            let truth = self.truth(Part::Train, sample)?.into_iter();
+            for (vertex, class) in truth.filter(|&(vertex, _)| forward.counts(vertex)) {
                 classes[vertex as usize] = class as f32;
                 total += self.weights.as_ref().map_or(1.0, |weights| weights[class as usize]);
             }
-            let own = pass.own(place);
+            let own = forward.own(place);
             steps.push((0..own.len()).map(|row| classes[own.vertex(row)]).collect::<Vec<f32>>());
         }
         if total == 0.0 {
@@ -218,7 +220,7 @@ impl Goal for Classes {
         }
         let (scale, weights) = (1.0 / total, self.weights.clone());
         let places: Vec<usize> = at.iter().map(|&(place, _)| place).collect();
-        let loss = pass.sum_of_rows(&NAMES, &places, move |tape, number, rows, embedding, extra| {
+        let loss = forward.sum_of_rows(&NAMES, &places, move |tape, number, rows, embedding, extra| {
             let weights = match &weights {
                 Some(weights) => Some(tape.copied(Shape::new(1, weights.len()), weights)?),
                 None => None,
@@ -230,8 +232,8 @@ impl Goal for Classes {
         Ok(Some(loss))
     }
 
-    fn outputs(&self, pass: &mut Pass<'_, '_>) -> Result<Vec<f32>> {
-        Ok(pass.last_rows(self.names.len(), &NAMES, head)?)
+    fn outputs(&self, forward: &mut Forward<'_, '_>) -> Result<Vec<f32>> {
+        Ok(forward.last_rows(self.names.len(), &NAMES, head)?)
     }
 
     fn judge(&self, part: Part, sample: Step, says: Says<'_>, tallies: &mut Tallies) -> Result<()> {

@@ -1,7 +1,7 @@
 //! Tasks: what is to be predicted, how a prediction is trained and judged, and what it has to beat.
 
 mod classification;
-mod link;
+pub mod link;
 mod regression;
 
 use std::ops::Range;
@@ -14,16 +14,13 @@ use kymo_model::{Params, Slot};
 use kymo_plan::price::Asked;
 use kymo_tensor::Var;
 
+use crate::config::Settings;
+use crate::data::{Part, Split};
 use crate::error::{Error, Result};
-use crate::pass::Pass;
-use crate::settings::Settings;
-use crate::split::{Part, Split};
-
-/// The name of link prediction, which other settings depend on.
-pub const LINK_PREDICTION: &str = "link-prediction";
+use crate::forward::Forward;
 
 /// Something that can be asked of a model.
-pub trait Task: Sync {
+pub trait Task: Send + Sync {
     /// Its name.
     fn name(&self) -> &'static str;
 
@@ -57,20 +54,22 @@ pub trait Goal: Send + Sync {
     /// Which samples are for what.
     fn split(&self) -> &Split;
 
-    /// The parameters of its head, above embeddings of so many columns.
+    /// The parameters of its head, above embeddings of this width.
     fn slots(&self, width: usize) -> Vec<Slot>;
 
-    /// Puts the loss of a window on the tape: the mean over all that is labelled at the samples `at`, each with its place in
-    /// the window. `None` where nothing is. `salt` makes random choices differ from window to window.
-    fn loss(&self, pass: &mut Pass<'_, '_>, at: &[(usize, Step)], salt: u64) -> Result<Option<Var>>;
+    /// Puts the loss of a window on the tape: the mean over all that is labelled at the samples `at`, each
+    /// with its place in the window. `None` where nothing is. `salt` makes random choices differ from window
+    /// to window.
+    fn loss(&self, forward: &mut Forward<'_, '_>, at: &[(usize, Step)], salt: u64) -> Result<Option<Var>>;
 
-    /// The pairs of vertices that [`Goal::loss`] asks about at each of the samples, for the same `salt`; most tasks ask about none.
+    /// The pairs of vertices that [`Goal::loss`] asks about at each of the samples, for the same `salt`; most
+    /// tasks ask about none.
     fn pairs(&self, _at: &[(usize, Step)], _salt: u64) -> Result<Vec<Asked>> {
         Ok(Vec::new())
     }
 
     /// What the model says at the last step of a window, in plain numbers that [`Goal::judge`] understands.
-    fn outputs(&self, pass: &mut Pass<'_, '_>) -> Result<Vec<f32>>;
+    fn outputs(&self, forward: &mut Forward<'_, '_>) -> Result<Vec<f32>>;
 
     /// Shows the metrics what a model or a baseline says at a sample.
     fn judge(&self, part: Part, sample: Step, says: Says<'_>, tallies: &mut Tallies) -> Result<()>;
@@ -109,11 +108,10 @@ pub struct Tallies {
 }
 
 impl Tallies {
-    /// Those that the settings ask for.
-    pub fn new(settings: &Settings) -> Result<Tallies> {
-        let metrics = metrics_of(settings)?;
-        let all = metrics.into_iter().map(|metric| (metric, metric.tally())).collect();
-        Ok(Tallies { all, scoring: Duration::ZERO })
+    /// Those of these metrics, before they have seen anything.
+    pub fn new(metrics: &[&'static dyn Metric]) -> Tallies {
+        let all = metrics.iter().map(|&metric| (metric, metric.tally())).collect();
+        Tallies { all, scoring: Duration::ZERO }
     }
 
     /// Whether one of them has to be shown this.
@@ -135,9 +133,8 @@ impl Tallies {
     }
 }
 
-/// The metrics that the settings ask for, the deciding one first.
-pub fn metrics_of(settings: &Settings) -> Result<Vec<&'static dyn Metric>> {
-    let task = find(&settings.task.name)?;
+/// The metrics of a task that the settings ask for, the deciding one first.
+pub fn metrics_of(task: &dyn Task, settings: &Settings) -> Result<Vec<&'static dyn Metric>> {
     let known = || {
         let fits = |metric: &&&dyn Metric| task.shows().contains(&metric.needs());
         metric::ALL.iter().filter(fits).map(|metric| metric.name()).collect::<Vec<_>>()
@@ -152,13 +149,19 @@ pub fn metrics_of(settings: &Settings) -> Result<Vec<&'static dyn Metric>> {
         asked => asked,
     };
     let one = |name: &&str| {
-        let metric = metric::find(name).filter(|metric| task.shows().contains(&metric.needs()));
+        let metric = metric::find(name).ok().filter(|metric| task.shows().contains(&metric.needs()));
         metric.ok_or_else(|| {
             let problem =
                 format!("{} has no metric '{name}'; known are {}, or all", task.name(), known().join(", "));
             Error::settings("task.metrics", problem)
         })
     };
+    if asked.is_empty() {
+        return Err(Error::settings(
+            "task.metrics",
+            format!("{} has none, expected at least one", task.name()),
+        ));
+    }
     asked.iter().map(one).collect()
 }
 

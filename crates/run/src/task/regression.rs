@@ -8,10 +8,10 @@ use kymo_model::metric::{Evidence, Needs};
 use kymo_tensor::{Shape, Tape, Var};
 
 use super::{Goal, Says, Table, Tallies, Task, truth_steps};
+use crate::config::{Settings, Target};
+use crate::data::{Part, Split};
 use crate::error::{Error, Result};
-use crate::pass::Pass;
-use crate::settings::{Settings, Target};
-use crate::split::{Part, Split};
+use crate::forward::Forward;
 
 /// The task.
 pub struct Regression;
@@ -83,7 +83,8 @@ impl Values {
         if let Some(at) = values.iter().position(|value| !value.is_finite()) {
             let name = self.store.ids()?.name(vertices[at]);
             let problem = format!(
-                "found {} as the value of vertex {name} at step {step}, expected a finite number; mend the input and ingest it again",
+                "found {} as the value of vertex {name} at step {step}, expected a finite number; mend the \
+                 input and ingest it again",
                 values[at]
             );
             return Err(kymo_graph::Error::store(self.store.path(), problem).into());
@@ -155,18 +156,19 @@ impl Goal for Values {
         vec![Slot::weight(NAMES[0], width, 1), Slot::bias(NAMES[1], 1)]
     }
 
-    fn loss(&self, pass: &mut Pass<'_, '_>, at: &[(usize, Step)], _: u64) -> Result<Option<Var>> {
+    fn loss(&self, forward: &mut Forward<'_, '_>, at: &[(usize, Step)], _: u64) -> Result<Option<Var>> {
         let mut steps = Vec::with_capacity(at.len());
         let mut count = 0;
         for &(place, sample) in at {
             let mut all = vec![None; self.store.vertices()];
             let (vertices, truth) = self.truth(sample + self.horizon)?;
-            // Of all workers together: each adds its share of the mean.
-            count += truth.len();
-            for (&vertex, value) in vertices.iter().zip(truth) {
+            for (&vertex, value) in vertices.iter().zip(truth).filter(|(vertex, _)| forward.counts(**vertex))
+            {
+                // Of all workers together: each adds its share of the mean.
+                count += 1;
                 all[vertex as usize] = Some((value - self.scale.0) / self.scale.1);
             }
-            let own = pass.own(place);
+            let own = forward.own(place);
             let here = (0..own.len()).map(|row| all[own.vertex(row)]);
             let (values, weights): (Vec<f32>, Vec<f32>) =
                 here.map(|value| value.map_or((0.0, 0.0), |value| (value, 1.0))).unzip();
@@ -177,7 +179,7 @@ impl Goal for Values {
         }
         let scale = 1.0 / count as f32;
         let places: Vec<usize> = at.iter().map(|&(place, _)| place).collect();
-        let loss = pass.sum_of_rows(&NAMES, &places, move |tape, number, rows, embedding, extra| {
+        let loss = forward.sum_of_rows(&NAMES, &places, move |tape, number, rows, embedding, extra| {
             let (values, weights) = &steps[number];
             let column = Shape::new(rows.len(), 1);
             let target = tape.copied(column, &values[rows.clone()])?;
@@ -188,8 +190,8 @@ impl Goal for Values {
         Ok(Some(loss))
     }
 
-    fn outputs(&self, pass: &mut Pass<'_, '_>) -> Result<Vec<f32>> {
-        Ok(pass.last_rows(1, &NAMES, head)?)
+    fn outputs(&self, forward: &mut Forward<'_, '_>) -> Result<Vec<f32>> {
+        Ok(forward.last_rows(1, &NAMES, head)?)
     }
 
     fn judge(&self, _: Part, sample: Step, says: Says<'_>, tallies: &mut Tallies) -> Result<()> {

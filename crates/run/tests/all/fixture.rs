@@ -1,4 +1,5 @@
-//! Small data that can be changed step by step, settings that fit it, and someone who looks on and says when to stop.
+//! Small data that can be changed step by step, settings that fit it, and someone who looks on and says when
+//! to stop.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -7,11 +8,14 @@ use std::sync::Arc;
 use kymo_graph::snapshot::{Edge, Snapshot};
 use kymo_graph::store::{FeatureFacts, FeatureKind, Fixed, Plan, SparseFeatures, Writer};
 use kymo_graph::{FeatureChange, Ids, Progress, StepData, StepEdges, Store, Vertex};
-use kymo_plan::strategy::{self, Parallel, Strategy};
+use kymo_plan::Iteration;
+use kymo_plan::strategy::{self, Scheme, Strategy};
+use kymo_run::config::Mode;
 use kymo_run::random::Random;
-use kymo_run::settings::Mode;
-use kymo_run::train::{Ending, Line, Summary, Watch};
-use kymo_run::{Learner, Session, Settings};
+use kymo_run::schedule::Division;
+use kymo_run::train::{self, Ending, EpochProgress, Observer};
+use kymo_run::{RunContext, Session, Settings, Worker};
+use kymo_trace::schema::{EpochRecord, RunSummary};
 
 /// Columns of the features.
 pub const FEATURES: usize = 3;
@@ -44,8 +48,8 @@ pub struct Sketch {
 }
 
 impl Sketch {
-    /// Random data: most edges stay from one step to the next, so that they have a past, and all counts change, so that no
-    /// two steps are alike.
+    /// Random data: most edges stay from one step to the next, so that they have a past, and all counts
+    /// change, so that no two steps are alike.
     pub fn random(seed: u64, vertices: usize, steps: usize) -> Sketch {
         let random = Random::new(seed);
         let mut moments = Vec::new();
@@ -135,16 +139,17 @@ impl Sketch {
 
 /// All strategies that were built in.
 pub fn strategies() -> impl Iterator<Item = &'static Strategy> {
-    let there = |strategy: &&Strategy| match strategy.parallel {
-        Parallel::Scheduled(name) => kymo_plan::schedule::find(name).unwrap().is_there(),
+    let there = |strategy: &&Strategy| match strategy.scheme {
+        Scheme::Scheduled(name) => kymo_plan::schedule::find(name).unwrap().is_there(),
         _ => true,
     };
     strategy::ALL.iter().filter(there)
 }
 
-/// Whether workers do each window together; otherwise windows are dealt out, and truncated ones cannot be.
+/// Whether workers share each window; otherwise each trains whole windows, and truncated ones cannot be
+/// divided so.
 pub fn cuts_windows(strategy: &Strategy) -> bool {
-    matches!(strategy.parallel, Parallel::Cells { .. })
+    matches!(strategy.scheme, Scheme::Cells { .. })
 }
 
 /// Settings for small data.
@@ -163,29 +168,41 @@ pub fn settings(store: &Path, task: &str, model: &str) -> Settings {
     settings
 }
 
-/// Looks on, keeps what it is shown, and asks to stop after some windows.
+/// The iterations of an epoch before a scheduler has decided.
+pub fn iterations(context: &RunContext, division: &Division, epoch: usize) -> Vec<Iteration> {
+    let settings = &context.settings;
+    let assignment = division.assignment(settings.windows_at_once());
+    context.epochs(settings.parallel.workers, assignment).plan(epoch).iterations
+}
+
+/// The learning rate where it does not change.
+pub fn rate(settings: &Settings) -> f32 {
+    settings.train.learning_rate as f32
+}
+
+/// Watches, keeps what it is shown, and asks to stop after some iterations.
 #[derive(Default)]
 pub struct Onlooker {
     /// What was logged.
-    pub lines: Vec<Line>,
+    pub lines: Vec<EpochRecord>,
     /// Windows after which to stop; `None`: never.
     stop_after: Option<usize>,
     windows: usize,
 }
 
 impl Onlooker {
-    /// One who asks to stop after so many windows.
+    /// One that asks to stop after this many iterations.
     pub fn until(windows: usize) -> Onlooker {
         Onlooker { stop_after: Some(windows), ..Onlooker::default() }
     }
 }
 
-impl Watch for Onlooker {
-    fn window(&mut self, _: &kymo_run::train::Progress) {
+impl Observer for Onlooker {
+    fn progress(&mut self, _: &EpochProgress) {
         self.windows += 1;
     }
 
-    fn epoch(&mut self, line: &Line) {
+    fn epoch(&mut self, line: &EpochRecord) {
         self.lines.push(line.clone());
     }
 
@@ -195,7 +212,7 @@ impl Watch for Onlooker {
 }
 
 /// Begins a run and trains it to its end.
-pub fn run(settings: &Settings, path: &Path) -> (Vec<Line>, Summary) {
+pub fn run(settings: &Settings, path: &Path) -> (Vec<EpochRecord>, RunSummary) {
     let mut onlooker = Onlooker::default();
     let session = Session::begin(settings.clone(), path, &Progress::silent()).unwrap();
     match session.train(&mut onlooker).unwrap() {
@@ -205,26 +222,26 @@ pub fn run(settings: &Settings, path: &Path) -> (Vec<Line>, Summary) {
 }
 
 /// Trains without a folder; the losses of all windows.
-pub fn practise(learner: &mut Learner, epochs: usize) -> Vec<f32> {
-    let windows = learner.split().windows(learner.settings());
+pub fn practise(worker: &mut Worker, epochs: usize) -> Vec<f32> {
+    let windows = worker.split().windows(worker.settings());
     let mut losses = Vec::new();
     for epoch in 0..epochs {
-        learner.carried = None;
+        worker.begin_epoch(epoch, true);
         for (number, window) in windows.iter().enumerate() {
-            losses.extend(learner.step(window.clone(), (epoch * windows.len() + number) as u64).unwrap());
+            let (salt, rate) = ((epoch * windows.len() + number) as u64, rate(worker.settings()));
+            losses.extend(worker.step(window.clone(), salt, rate).unwrap());
         }
     }
     losses
 }
 
 /// What a model says at the samples, one after the other.
-pub fn outputs(learner: &mut Learner, samples: std::ops::Range<usize>) -> Vec<Vec<f32>> {
+pub fn outputs(worker: &mut Worker, samples: std::ops::Range<usize>) -> Vec<Vec<f32>> {
     let mut all = Vec::new();
-    learner
-        .outputs(samples, |_, _, outputs| {
-            all.push(outputs);
-            Ok(())
-        })
-        .unwrap();
+    train::outputs(worker, samples, |_, _, outputs| {
+        all.push(outputs);
+        Ok(())
+    })
+    .unwrap();
     all
 }

@@ -1,18 +1,17 @@
-//! Training on a GPU against training on the host: losses, parameters and outputs of every task and mode, and runs that move from one to
-//! the other. Without a GPU the tests say that they were skipped.
+//! Training on a GPU against training on the host: losses, parameters and outputs of every task and mode, and
+//! runs that move from one to the other. Without a GPU the tests say that they were skipped.
 
 use std::sync::Arc;
 
 use kymo_graph::Store;
 use kymo_model::zoo;
-use kymo_run::device::predicted_bytes;
-use kymo_run::settings::{Features, LossAt};
-use kymo_run::shared::Shared;
-use kymo_run::turns::turns;
-use kymo_run::{Learner, Part, Settings, task};
+use kymo_run::config::{Features, LossAt, OptimiserName};
+use kymo_run::schedule::Division;
+use kymo_run::step::estimate::predicted_bytes;
+use kymo_run::{Part, RunContext, Settings, Worker, task};
 use kymo_tensor::cuda;
 
-use super::fixture::{MODES, Sketch, settings};
+use super::fixture::{MODES, Sketch, iterations, rate, settings};
 
 fn is_there() -> bool {
     if cuda::count() == 0 {
@@ -26,36 +25,36 @@ fn practise(settings: &Settings, store: &Arc<Store>, device: [&str; 2]) -> (Vec<
     let on = |device: &str| {
         let mut settings = settings.clone();
         settings.run.device = device.into();
-        Learner::open(settings, store.clone()).unwrap()
+        Worker::open(settings, store.clone()).unwrap()
     };
-    let (mut learner, mut losses) = (on(device[0]), Vec::new());
+    let (mut worker, mut losses) = (on(device[0]), Vec::new());
     for epoch in 0..2 {
         if epoch == 1 && device[0] != device[1] {
-            learner.bring_home().unwrap();
+            worker.replica.bring_home().unwrap();
             let mut other = on(device[1]);
-            other.params.values.clone_from(&learner.params.values);
-            other.optimiser.restore(learner.optimiser.state().clone());
-            learner = other;
+            other.replica.params.values.clone_from(&worker.replica.params.values);
+            other.replica.optimiser.restore(worker.replica.optimiser.state().clone());
+            worker = other;
         }
-        learner.carried = None;
-        for iteration in turns(&learner.shared, epoch, None) {
-            losses.push(learner.iterate(&iteration, false).unwrap().loss);
+        worker.state = None;
+        for iteration in iterations(&worker.context, &Division::Groups, epoch) {
+            losses.push(worker.iterate(&iteration, rate(worker.settings()), false).unwrap().loss);
         }
     }
-    learner.bring_home().unwrap();
-    let mut seen = learner.params.values.clone();
-    let samples = learner.split().samples(Part::Validation);
-    let each = |_: &mut Learner, _: usize, says: Vec<f32>| {
+    worker.replica.bring_home().unwrap();
+    let mut seen = worker.replica.params.values.clone();
+    let samples = worker.split().samples(Part::Validation);
+    let each = |_: &mut Worker, _: usize, says: Vec<f32>| {
         seen.push(says);
         Ok(())
     };
-    learner.outputs(samples, each).unwrap();
+    kymo_run::train::outputs(&mut worker, samples, each).unwrap();
     (losses, seen)
 }
 
 fn check(settings: &Settings, store: &Arc<Store>) {
     let what = format!(
-        "{} of {} layers, {}, {:?}, {:?}, {}",
+        "{} of {} layers, {}, {:?}, {:?}, {:?}",
         settings.model.name,
         settings.model.layers,
         settings.task.name,
@@ -86,7 +85,8 @@ fn check(settings: &Settings, store: &Arc<Store>) {
     );
 }
 
-/// What a GPU would have to hold is counted without one: more vertices, more bytes; a model of twice the width, about twice as many.
+/// What a GPU would have to hold is counted without one: more vertices, more bytes; a model of twice the
+/// width, about twice as many.
 #[test]
 fn memory_is_predicted_without_a_gpu() {
     let folder = tempfile::tempdir().unwrap();
@@ -94,7 +94,7 @@ fn memory_is_predicted_without_a_gpu() {
     let predicted = |model: &str, hidden: usize, task: &str| {
         let mut settings = settings(store.path(), task, model);
         settings.model.hidden = hidden;
-        predicted_bytes(&Shared::open(settings, store.clone()).unwrap(), 1 << 30).unwrap()
+        predicted_bytes(&RunContext::open(settings, store.clone()).unwrap(), 1 << 30).unwrap()
     };
     for recipe in zoo::ALL {
         for task in task::ALL {
@@ -118,18 +118,18 @@ fn predictions_of_memory_come_true() {
         let mut settings = settings(store.path(), "node-regression", recipe.name);
         settings.model.hidden = 64;
         settings.run.device = "cuda".into();
-        let mut learner = Learner::open(settings, store.clone()).unwrap();
+        let mut worker = Worker::open(settings, store.clone()).unwrap();
         for epoch in 0..2 {
-            for iteration in turns(&learner.shared, epoch, None) {
-                learner.iterate(&iteration, false).unwrap();
+            for iteration in iterations(&worker.context, &Division::Groups, epoch) {
+                worker.iterate(&iteration, rate(worker.settings()), false).unwrap();
             }
-            learner.bring_home().unwrap();
-            let samples = 0..learner.split().samples(Part::Test).end;
-            learner.outputs(samples, |_, _, _| Ok(())).unwrap();
+            worker.replica.bring_home().unwrap();
+            let samples = 0..worker.split().samples(Part::Test).end;
+            kymo_run::train::outputs(&mut worker, samples, |_, _, _| Ok(())).unwrap();
         }
-        let device = learner.device().unwrap();
+        let device = worker.device().unwrap();
         let (taken, predicted) =
-            (device.bytes().1, predicted_bytes(&learner.shared, device.budget()).unwrap());
+            (device.bytes().1, predicted_bytes(&worker.context, device.budget()).unwrap());
         let ratio = taken as f64 / predicted as f64;
         eprintln!("{}: {taken} bytes taken, {predicted} predicted, {ratio:.3}", recipe.name);
         assert!((0.8..1.25).contains(&ratio), "{}: {taken} bytes taken, {predicted} predicted", recipe.name);
@@ -150,12 +150,13 @@ fn every_task_mode_and_model_trains_as_on_the_host() {
             let store = if turn % 4 == 3 { &sparse } else { &store };
             let mut settings = settings(store.path(), task.name(), recipe.name);
             settings.train.mode = MODES[turn % 3];
-            if settings.train.mode == kymo_run::settings::Mode::Truncated
-                && Learner::open(settings.clone(), store.clone()).is_err()
+            if settings.train.mode == kymo_run::config::Mode::Truncated
+                && Worker::open(settings.clone(), store.clone()).is_err()
             {
                 settings.train.mode = MODES[0];
             }
-            settings.train.optimiser = ["sgd", "adam", "adamw"][turn % 3].into();
+            settings.train.optimiser =
+                [OptimiserName::Sgd, OptimiserName::Adam, OptimiserName::AdamW][turn % 3];
             settings.train.learning_rate = 0.01;
             settings.train.clip = if turn % 2 == 0 { 0.5 } else { 0.0 };
             settings.train.loss = LossAt::All;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use kymo_run::settings::{ClassWeights, Features, Mode};
-use kymo_run::{Learner, task};
+use kymo_run::config::{ClassWeights, Features, Mode, OptimiserName};
+use kymo_run::{Worker, task};
 
 use crate::fixture::{Sketch, settings};
 
@@ -19,22 +19,23 @@ fn steps_go_along_the_gradient_of_the_loss_of_every_task() {
             settings.data.features = Features::Both;
             settings.task.class_weights = ClassWeights::Balanced;
             settings.link.weight = 2.5;
-            // Without momentum yet and without a limit, the first step of this optimiser is the gradient itself.
-            settings.train.optimiser = "sgd".into();
+            // Without momentum yet and without a limit, the first step of this optimiser is the gradient
+            // itself.
+            settings.train.optimiser = OptimiserName::Sgd;
             (settings.train.learning_rate, settings.train.clip) = (1.0, 0.0);
             let step = |change: Option<(usize, &[f32], f32)>| {
-                let mut learner = Learner::open(settings.clone(), store.clone()).unwrap();
+                let mut worker = Worker::open(settings.clone(), store.clone()).unwrap();
                 if let Some((slot, direction, length)) = change {
-                    let values = learner.params.values[slot].iter_mut();
+                    let values = worker.replica.params.values[slot].iter_mut();
                     values.zip(direction).for_each(|(value, along)| *value += length * along);
                 }
-                let before = learner.params.values.clone();
-                let loss = learner.step(2..5, 7).unwrap().unwrap();
-                (f64::from(loss), before, learner)
+                let before = worker.replica.params.values.clone();
+                let loss = worker.step(2..5, 7, 1.0).unwrap().unwrap();
+                (f64::from(loss), before, worker)
             };
-            let (_, before, learner) = step(None);
-            for (number, slot) in learner.params.slots().iter().enumerate() {
-                let after = &learner.params.values[number];
+            let (_, before, worker) = step(None);
+            for (number, slot) in worker.replica.params.slots().iter().enumerate() {
+                let after = &worker.replica.params.values[number];
                 let gradient: Vec<f32> = before[number].iter().zip(after).map(|(a, b)| a - b).collect();
                 let norm = gradient.iter().map(|&value| f64::from(value).powi(2)).sum::<f64>().sqrt();
                 let name = format!("{} {model} {}", task.name(), slot.name);
@@ -62,7 +63,7 @@ fn links_count_as_much_as_they_weigh() {
     let loss = |weight: f64| {
         let mut settings = settings(&path, "link-prediction", "gcn-gru");
         settings.link.weight = weight;
-        f64::from(Learner::open(settings, store.clone()).unwrap().step(2..5, 7).unwrap().unwrap())
+        f64::from(Worker::open(settings, store.clone()).unwrap().step(2..5, 7, 0.01).unwrap().unwrap())
     };
     let [without, once, thrice] = [0.0, 1.0, 3.0].map(loss);
     assert!(once > without && ((thrice - without) - 3.0 * (once - without)).abs() < 1e-5 * thrice);

@@ -1,12 +1,13 @@
-//! Nothing of what comes after training is known in training, and nothing of what comes after a sample at the sample.
+//! Nothing of what comes after training is known in training, and nothing of what comes after a sample at the
+//! sample.
 
 use std::path::Path;
 
-use kymo_run::checkpoint::Checkpoint;
-use kymo_run::settings::{ClassWeights, Features, Mode};
-use kymo_run::split::Part;
+use kymo_run::artifact::Folder;
+use kymo_run::artifact::checkpoint::Checkpoint;
+use kymo_run::config::{ClassWeights, Features, Mode};
 use kymo_run::task::{self, Says};
-use kymo_run::{Learner, Settings, folder};
+use kymo_run::{Part, Settings, Worker};
 
 use crate::fixture::{MODES, Sketch, outputs, practise, run, settings};
 
@@ -24,7 +25,7 @@ fn measured(store: &Path, task: &str, model: &str, features: Features) -> Settin
 /// Everything that training leaves behind: the losses of the epochs, and the last parameters.
 fn training(settings: &Settings, path: &Path) -> (Vec<u64>, Vec<(String, Vec<u32>)>) {
     let (lines, _) = run(settings, path);
-    let arrays = Checkpoint::read(&folder::checkpoint(path)).unwrap().arrays;
+    let arrays = Checkpoint::read(&Folder::checkpoint_of(path)).unwrap().arrays;
     let parameters = arrays.into_iter().filter(|(name, _)| name.starts_with("parameter."));
     let bits = |values: Vec<f32>| values.iter().map(|value| value.to_bits()).collect();
     (
@@ -34,9 +35,10 @@ fn training(settings: &Settings, path: &Path) -> (Vec<u64>, Vec<(String, Vec<u32
 }
 
 /// The steps that training may look at: up to the truth of its last sample.
-fn seen_in_training(settings: &Settings, learner: &Learner) -> usize {
-    let horizon = if settings.task.name == task::LINK_PREDICTION { 1 } else { settings.task.horizon };
-    learner.split().samples(Part::Train).end + horizon
+fn seen_in_training(settings: &Settings, worker: &Worker) -> usize {
+    let horizon =
+        if settings.task.name == kymo_run::config::LINK_PREDICTION { 1 } else { settings.task.horizon };
+    worker.split().samples(Part::Train).end + horizon
 }
 
 #[test]
@@ -55,8 +57,8 @@ fn what_comes_after_training_does_not_change_it() {
             number += 1;
             let mut settings = measured(&one, task.name(), "gcn-gru", features);
             (settings.train.mode, settings.task.horizon) = (mode, horizon);
-            let learner = Learner::open(settings.clone(), store.clone()).unwrap();
-            let seen = seen_in_training(&settings, &learner);
+            let worker = Worker::open(settings.clone(), store.clone()).unwrap();
+            let seen = seen_in_training(&settings, &worker);
             assert!(seen + 2 < sketch.moments.len(), "something must come after training");
             sketch.with_another_future(seen, 99).write(&other);
             let path = |name: &str| folder.path().join(format!("{name}{number}"));
@@ -72,9 +74,9 @@ fn what_comes_after_training_does_not_change_it() {
 }
 
 /// What a model says at a sample, as it would be written: for links with the history of the pairs.
-fn says(learner: &mut Learner, sample: usize) -> (Vec<Vec<u32>>, Vec<Vec<String>>) {
-    let outputs = outputs(learner, sample..sample + 1).pop().unwrap();
-    let table = learner.goal().table(sample, Says::Model(&outputs, &learner.params), 1000).unwrap();
+fn says(worker: &mut Worker, sample: usize) -> (Vec<Vec<u32>>, Vec<Vec<String>>) {
+    let outputs = outputs(worker, sample..sample + 1).pop().unwrap();
+    let table = worker.goal().table(sample, Says::Model(&outputs, &worker.replica.params), 1000).unwrap();
     (table.vertices, table.values)
 }
 
@@ -88,17 +90,17 @@ fn what_comes_after_a_sample_does_not_change_what_is_said_there() {
         for mode in MODES {
             let mut settings = measured(&one, task.name(), "t-gcn", Features::Both);
             settings.train.mode = mode;
-            let mut learner = Learner::open(settings.clone(), store.clone()).unwrap();
-            let seen = seen_in_training(&settings, &learner);
-            practise(&mut learner, 1);
-            let validation = learner.split().samples(Part::Validation);
+            let mut worker = Worker::open(settings.clone(), store.clone()).unwrap();
+            let seen = seen_in_training(&settings, &worker);
+            practise(&mut worker, 1);
+            let validation = worker.split().samples(Part::Validation);
             let samples = [0, validation.start - 1, validation.start, validation.end - 1, validation.end];
             for sample in samples {
                 let changed = sketch.with_another_future(seen.max(sample + 1), 5).write(&other);
-                let mut other = Learner::open(settings.clone(), changed).unwrap();
-                other.params.values = learner.params.values.clone();
+                let mut other = Worker::open(settings.clone(), changed).unwrap();
+                other.replica.params.values = worker.replica.params.values.clone();
                 assert!(
-                    says(&mut learner, sample) == says(&mut other, sample),
+                    says(&mut worker, sample) == says(&mut other, sample),
                     "{} {mode:?} {sample}",
                     task.name()
                 );
@@ -115,14 +117,14 @@ fn what_the_baselines_say_does_not_change_either() {
     let store = sketch.write(&one);
     for task in task::ALL {
         let settings = settings(&one, task.name(), "gcn");
-        let learner = Learner::open(settings.clone(), store.clone()).unwrap();
-        let sample = learner.split().samples(Part::Test).start;
+        let worker = Worker::open(settings.clone(), store.clone()).unwrap();
+        let sample = worker.split().samples(Part::Test).start;
         let changed =
-            Learner::open(settings, sketch.with_another_future(sample + 1, 5).write(&other)).unwrap();
-        for &baseline in learner.goal().baselines() {
+            Worker::open(settings, sketch.with_another_future(sample + 1, 5).write(&other)).unwrap();
+        for &baseline in worker.goal().baselines() {
             let table =
-                |learner: &Learner| learner.goal().table(sample, Says::Baseline(baseline), 1000).unwrap();
-            assert_eq!(table(&learner).values, table(&changed).values, "{baseline}");
+                |worker: &Worker| worker.goal().table(sample, Says::Baseline(baseline), 1000).unwrap();
+            assert_eq!(table(&worker).values, table(&changed).values, "{baseline}");
         }
     }
 }
@@ -141,9 +143,9 @@ fn classes_that_never_change_are_learnt_from_other_vertices_than_they_are_judged
             sketch.fixed.splits = (0..24u8).map(|vertex| vertex % 4).collect();
         }
         let look = |sketch: &Sketch| {
-            let mut learner = Learner::open(settings.clone(), sketch.write(&store)).unwrap();
-            let losses = practise(&mut learner, 1);
-            let mut accuracy = |part| kymo_run::evaluate::measure(&mut learner, part).unwrap()["accuracy"];
+            let mut worker = Worker::open(settings.clone(), sketch.write(&store)).unwrap();
+            let losses = practise(&mut worker, 1);
+            let mut accuracy = |part| kymo_run::train::measure(&mut worker, part).unwrap()["accuracy"];
             (losses, accuracy(Part::Validation), accuracy(Part::Test))
         };
         let before = look(&sketch);

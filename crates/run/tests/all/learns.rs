@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use kymo_graph::Progress;
 use kymo_graph::generate::{self, Params};
 use kymo_model::metric;
-use kymo_run::session::look;
-use kymo_run::settings::ClassWeights;
-use kymo_run::train::Summary;
+use kymo_run::config::ClassWeights;
+use kymo_run::session::load;
 use kymo_run::{Error, Session, Settings, task};
+use kymo_trace::schema::RunSummary;
 
 use crate::fixture::{MODES, Onlooker, Sketch, run, settings};
 
@@ -31,7 +31,7 @@ fn usual(store: &Path, task: &str) -> Settings {
 }
 
 /// Fails unless the model is better than every baseline by the metric that decides.
-fn beats_the_baselines(summary: &Summary, task: &dyn task::Task) {
+fn beats_the_baselines(summary: &RunSummary, task: &dyn task::Task) {
     let name = task.metrics()[0];
     let higher = metric::find(name).unwrap().higher_is_better();
     let reached = summary.test.metrics[name];
@@ -70,7 +70,7 @@ fn balanced_classes_change_the_loss_and_are_learnt() {
 }
 
 #[test]
-fn a_run_that_goes_astray_says_so_and_keeps_its_last_good_epoch() {
+fn a_run_that_diverges_says_so_and_keeps_its_last_good_epoch() {
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("store");
     Sketch::random(1, 30, 13).write(&store);
@@ -87,8 +87,8 @@ fn a_run_that_goes_astray_says_so_and_keeps_its_last_good_epoch() {
             let text = error.to_string();
             let place = text.contains("in the window of steps") || text.contains("after epoch 1");
             assert!(text.contains("Lower train.learning_rate") && place, "{text}");
-            let learner = look(&path, &[], None, &Progress::silent()).unwrap();
-            assert!(learner.params.values.iter().flatten().all(|value| value.is_finite()));
+            let worker = load(&path, &[], None, &Progress::silent()).unwrap();
+            assert!(worker.replica.params.values.iter().flatten().all(|value| value.is_finite()));
             Session::resume(&path, &[], &Progress::silent()).unwrap();
         }
     }

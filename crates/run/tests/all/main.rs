@@ -13,5 +13,7 @@ mod oracle;
 mod profile;
 mod refused;
 mod resume;
+mod scheduled;
+mod seams;
 mod workers;
 mod workers_odd;

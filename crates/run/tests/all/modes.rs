@@ -5,31 +5,31 @@ use std::sync::Arc;
 
 use kymo_graph::Store;
 use kymo_model::zoo;
-use kymo_run::evaluate::{Metrics, measure};
-use kymo_run::settings::{Features, Mode};
-use kymo_run::split::Part;
-use kymo_run::{Learner, Settings, task};
+use kymo_run::config::{Features, Mode};
+use kymo_run::train::measure;
+use kymo_run::{Part, Settings, Worker, task};
+use kymo_trace::schema::Metrics;
 
 use crate::fixture::{MODES, Sketch, outputs, practise, settings};
 
-/// Losses, parameters, outputs and metrics of a learner.
+/// Losses, parameters, outputs and metrics of a worker.
 type Learnt = (Vec<f32>, Vec<Vec<f32>>, Vec<Vec<f32>>, Vec<Metrics>);
 
-/// Trains epoch by epoch, looked at after each, on so many threads.
-fn learn(settings: &Settings, store: &Arc<Store>, threads: usize) -> (Learnt, Learner) {
+/// Trains epoch by epoch, evaluated after each, on this many threads.
+fn learn(settings: &Settings, store: &Arc<Store>, threads: usize) -> (Learnt, Worker) {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
     pool.install(|| {
-        let mut learner = Learner::open(settings.clone(), store.clone()).unwrap();
+        let mut worker = Worker::open(settings.clone(), store.clone()).unwrap();
         let (mut losses, mut metrics) = (Vec::new(), Vec::new());
         for _ in 0..2 {
-            losses.extend(practise(&mut learner, 1));
+            losses.extend(practise(&mut worker, 1));
             metrics.extend(
-                [Part::Train, Part::Validation, Part::Test].map(|part| measure(&mut learner, part).unwrap()),
+                [Part::Train, Part::Validation, Part::Test].map(|part| measure(&mut worker, part).unwrap()),
             );
         }
-        let last = learner.split().samples(Part::Test).end;
-        let outputs = outputs(&mut learner, 0..last);
-        ((losses, learner.params.values.clone(), outputs, metrics), learner)
+        let last = worker.split().samples(Part::Test).end;
+        let outputs = outputs(&mut worker, 0..last);
+        ((losses, worker.replica.params.values.clone(), outputs, metrics), worker)
     })
 }
 
@@ -53,7 +53,7 @@ fn every_model_learns_every_task_in_every_mode_within_any_memory() {
     let store = Sketch::random(1, 30, 12).write(&path);
     let mut refused = Vec::new();
     for_all(&path, |mut settings, name| {
-        if let Err(error) = Learner::open(settings.clone(), store.clone()) {
+        if let Err(error) = Worker::open(settings.clone(), store.clone()) {
             let error = error.to_string();
             assert!(error.starts_with("train.mode: ") && error.contains("choose windows"), "{name}: {error}");
             return refused.push((settings.model.name, settings.train.mode));
@@ -63,13 +63,13 @@ fn every_model_learns_every_task_in_every_mode_within_any_memory() {
         assert!(parameters.iter().chain(&outputs).flatten().all(|value| value.is_finite()), "{name}");
         assert!(metrics.iter().all(|metrics| metrics.values().all(|value| value.is_finite())), "{name}");
         assert!(
-            roomy.frames().left() < kymo_run::frames::memory("auto").unwrap(),
+            roomy.snapshots().left() < kymo_run::config::memory("auto").unwrap(),
             "{name}: something is kept"
         );
         settings.run.memory = "1kB".into();
-        let (tight, learner) = learn(&settings, &store, 1);
+        let (tight, worker) = learn(&settings, &store, 1);
         assert!(tight == (losses, parameters, outputs, metrics), "{name}: memory changes the numbers");
-        assert_eq!(learner.frames().left(), 0, "{name}");
+        assert_eq!(worker.snapshots().left(), 0, "{name}");
     });
     assert_eq!(refused, vec![("dysat".to_owned(), Mode::Truncated); task::ALL.len()]);
 }
@@ -123,7 +123,7 @@ fn features_of_earlier_steps_are_the_same_every_time_and_change_what_is_learnt()
         settings.data.lags = 3;
         let (with, wide) = learn(&settings, &store, 1);
         assert!(with == learn(&settings, &store, 2).0 && with.0 != without.0, "{}", task.name());
-        let widths = [&narrow, &wide].map(|learner| learner.frames().inputs().width());
+        let widths = [&narrow, &wide].map(|worker| worker.context.inputs.width());
         assert_eq!(widths[1], 3 * widths[0]);
     }
 }
@@ -134,12 +134,12 @@ fn a_sample_asked_for_alone_is_the_one_on_the_way_through_all() {
     let path = folder.path().join("store");
     let store = Sketch::random(5, 30, 12).write(&path);
     for_all(&path, |settings, name| {
-        let Ok(mut learner) = Learner::open(settings, store.clone()) else { return };
-        practise(&mut learner, 1);
-        let last = learner.split().samples(Part::Test).end;
-        let all = outputs(&mut learner, 0..last);
+        let Ok(mut worker) = Worker::open(settings, store.clone()) else { return };
+        practise(&mut worker, 1);
+        let last = worker.split().samples(Part::Test).end;
+        let all = outputs(&mut worker, 0..last);
         for sample in [0, 1, last / 2, last - 1] {
-            assert!(outputs(&mut learner, sample..sample + 1)[0] == all[sample], "{name} {sample}");
+            assert!(outputs(&mut worker, sample..sample + 1)[0] == all[sample], "{name} {sample}");
         }
     });
 }
@@ -154,9 +154,10 @@ fn windows_that_are_handed_over_are_one_long_window() {
         (settings.train.mode, settings.train.window) = (mode, window);
         // A step of this rate changes nothing, so that only the losses are looked at.
         settings.train.learning_rate = 1e-30;
-        Learner::open(settings, store.clone()).unwrap()
+        Worker::open(settings, store.clone()).unwrap()
     };
-    // A state of which all is handed over; graphsage-linear and dysat have parameters for each step of a window.
+    // A state of which all is handed over; graphsage-linear and dysat have parameters for each step of a
+    // window.
     for model in ["t-gcn", "gcn-gru", "wd-gcn", "evolvegcn-o", "evolvegcn-h", "dcrnn"] {
         let mut whole = open(Mode::Sequence, 3, model);
         let train: Range<usize> = whole.split().samples(Part::Train);

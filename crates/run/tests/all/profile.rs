@@ -1,4 +1,5 @@
-//! What is measured of windows: every snapshot's stages, no more than passed, and nothing that changes what is computed.
+//! What is measured of windows: every snapshot's stages, no more than passed, and nothing that changes what
+//! is computed.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,15 +7,16 @@ use std::time::Instant;
 
 use kymo_graph::{Progress, Store};
 use kymo_model::zoo;
-use kymo_run::parallel::Sharing;
-use kymo_run::profile::{Profile, STAGES, WindowTimes};
-use kymo_run::shared::Shared;
-use kymo_run::team::Team;
+use kymo_run::schedule::{Division, profile};
+use kymo_run::step::times::{STAGES, WindowTimes};
 use kymo_run::train::Ending;
-use kymo_run::turns::turns;
-use kymo_run::{Learner, Session, Settings, task};
+use kymo_run::workers::WorkerGroup;
+use kymo_run::{RunContext, Session, Settings, Worker, task};
+use kymo_trace::schema::RunFolder;
 
-use super::fixture::{MODES, Onlooker, Sketch, cuts_windows, practise, run, settings, strategies};
+use super::fixture::{
+    MODES, Onlooker, Sketch, cuts_windows, iterations, practise, rate, run, settings, strategies,
+};
 
 fn store(folder: &Path) -> Arc<Store> {
     Sketch::random(8, 300, 12).write(&folder.join("store"))
@@ -45,10 +47,10 @@ fn has_its_stages(times: &WindowTimes, model: &str, what: &str) {
     let has_time = zoo::find(model).unwrap().parts[1] != "none";
     assert_eq!(of_all(time), has_time, "{what}: {times:?}");
     assert!(has_time || times.total()[time] == 0.0, "{what}: {times:?}");
-    // Where nothing is remembered, a loss at the last snapshot has no way back to those before it.
+    // Where nothing is remembered, a loss at the last snapshot has no gradient for those before it.
     let is_last = times.steps.last().is_some_and(|stages| stages[backward] > 0.0);
     assert!(is_last && (of_all(backward) || !has_time), "{what}: {times:?}");
-    // The loss is the window's own, forth and back, and structure never is.
+    // The loss is the window's own, forward and backward, and structure never is.
     let common = times.common;
     assert!(common[products] > 0.0 && common[backward] > 0.0 && common[other] >= 0.0, "{what}: {times:?}");
     assert!(common[aggregation] == 0.0 && common[load] == 0.0, "{what}: {times:?}");
@@ -66,17 +68,17 @@ fn every_snapshot_is_measured_and_stages_take_no_longer_than_the_window() {
             for mut settings in all_models(folder.path(), task.name(), 2) {
                 for mode in MODES {
                     settings.train.mode = mode;
-                    let Ok(mut learner) = Learner::open(settings.clone(), store.clone()) else { continue };
-                    learner.measures = true;
+                    let Ok(mut worker) = Worker::open(settings.clone(), store.clone()) else { continue };
+                    worker.measured = Some(Vec::new());
                     let model = &settings.model.name;
                     let what = format!("{model} on {} in {mode:?}, {threads} threads", task.name());
-                    for window in learner.shared.windows() {
+                    for window in worker.context.windows() {
                         let begun = Instant::now();
-                        pool.install(|| learner.step(window.clone(), 0)).unwrap();
+                        pool.install(|| worker.step(window.clone(), 0, 0.01)).unwrap();
                         let seconds = begun.elapsed().as_secs_f64();
-                        let times = learner.measured.pop().unwrap();
+                        let times = worker.measured.as_mut().unwrap().pop().unwrap();
                         assert_eq!((times.start, times.steps.len()), (window.start, window.len()), "{what}");
-                        assert!(learner.measured.is_empty());
+                        assert!(worker.measured.as_ref().unwrap().is_empty());
                         let sum: f64 = times.total().iter().sum();
                         assert!(sum <= seconds, "{what}: {sum} of {seconds}");
                         has_its_stages(&times, model, &what);
@@ -94,12 +96,15 @@ fn measuring_changes_no_bit() {
     for task in task::ALL {
         for settings in all_models(folder.path(), task.name(), 1) {
             let seen = [false, true].map(|measures| {
-                let mut learner = Learner::open(settings.clone(), store.clone()).unwrap();
-                learner.measures = measures;
-                let losses = practise(&mut learner, 2);
-                assert_eq!(learner.measured.is_empty(), !measures);
+                let mut worker = Worker::open(settings.clone(), store.clone()).unwrap();
+                worker.measured = measures.then(Vec::new);
+                let losses = practise(&mut worker, 2);
+                assert_eq!(worker.measured.take().is_some_and(|measured| !measured.is_empty()), measures);
                 let bits = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
-                (bits(&losses), learner.params.values.iter().map(|values| bits(values)).collect::<Vec<_>>())
+                (
+                    bits(&losses),
+                    worker.replica.params.values.iter().map(|values| bits(values)).collect::<Vec<_>>(),
+                )
             });
             assert!(seen[0] == seen[1], "{} on {}", settings.model.name, task.name());
         }
@@ -110,20 +115,21 @@ fn measuring_changes_no_bit() {
 fn together(settings: &Settings, store: &Arc<Store>, strategy: &str) -> Vec<Vec<WindowTimes>> {
     let mut settings = settings.clone();
     (settings.parallel.workers, settings.parallel.strategy) = (2, strategy.into());
-    let shared = Shared::open(settings, store.clone()).unwrap();
-    let sharing = Sharing::new(&shared, strategy, 2).unwrap();
+    let context = RunContext::open(settings, store.clone()).unwrap();
+    let division = Division::new(&context, strategy, 2).unwrap();
     std::thread::scope(|scope| {
-        let work = |team| {
-            let mut learner = Learner::join(shared.clone(), team, &sharing).unwrap();
-            learner.measures = true;
+        let work = |group| {
+            let mut worker = Worker::join(context.clone(), group, division.shares()).unwrap();
+            worker.measured = Some(Vec::new());
+            let division = division.clone();
             scope.spawn(move || {
-                for iteration in turns(&learner.shared, 0, None) {
-                    learner.iterate(&iteration, false).unwrap();
+                for iteration in iterations(&worker.context, &division, 0) {
+                    worker.iterate(&iteration, rate(worker.settings()), false).unwrap();
                 }
-                learner.measured
+                worker.measured.unwrap()
             })
         };
-        let threads: Vec<_> = Team::in_process(2).into_iter().map(work).collect();
+        let threads: Vec<_> = WorkerGroup::in_process(2).into_iter().map(work).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     })
 }
@@ -136,9 +142,9 @@ fn workers_measure_what_they_do_whatever_the_strategy() {
         for settings in all_models(folder.path(), "node-regression", 2) {
             let model = &settings.model.name;
             let measured = together(&settings, &store, strategy.name);
-            let windows = Shared::open(settings.clone(), store.clone()).unwrap().windows().len();
+            let windows = RunContext::open(settings.clone(), store.clone()).unwrap().windows().len();
             let counts: Vec<usize> = measured.iter().map(Vec::len).collect();
-            // Windows are dealt out, or all have a part in each.
+            // Each worker has its own windows, or a part of every one.
             match cuts_windows(strategy) {
                 true => assert_eq!(counts, [windows; 2]),
                 false => assert_eq!(counts.iter().sum::<usize>(), windows),
@@ -173,9 +179,8 @@ fn a_profile_in_a_folder_has_every_snapshot_of_every_window() {
         (settings.parallel.profile_epochs, settings.train.epochs) = (3, 3);
         let path = folder.path().join(&settings.model.name);
         run(&settings, &path);
-        let profile: Profile =
-            serde_json::from_slice(&std::fs::read(path.join("profile.json")).unwrap()).unwrap();
-        let windows = Shared::open(settings.clone(), store.clone()).unwrap().windows();
+        let profile = RunFolder::open(&path).unwrap().profile().unwrap().unwrap();
+        let windows = RunContext::open(settings.clone(), store.clone()).unwrap().windows();
         assert_eq!(
             (&profile.stages[..], profile.explained.len()),
             (&STAGES.map(String::from)[..], STAGES.len())
@@ -204,18 +209,17 @@ fn an_epoch_that_was_interrupted_does_not_leave_windows_unmeasured() {
     let mut settings = settings(&folder.path().join("store"), "node-regression", "t-gcn");
     (settings.parallel.workers, settings.parallel.strategy) = (2, "dygnex".into());
     (settings.parallel.profile_epochs, settings.train.epochs) = (2, 4);
-    let shared = Shared::open(settings.clone(), store).unwrap();
-    let (windows, iterations) = (shared.windows().len(), turns(&shared, 0, None).len());
+    let context = RunContext::open(settings.clone(), store).unwrap();
+    let (windows, iterations) = (context.windows().len(), iterations(&context, &Division::Groups, 0).len());
     assert!(iterations > 2);
-    // The second epoch is the one that is measured: it is stopped, and goes on where nothing is known of its beginning.
+    // The second epoch is the one that is measured: it is stopped, and goes on where nothing is known of its
+    // beginning.
     let path = folder.path().join("run");
     let session = Session::begin(settings, &path, &Progress::silent()).unwrap();
     let stopped = session.train(&mut Onlooker::until(iterations + 1)).unwrap();
     assert!(matches!(stopped, Ending::Stopped) && !path.join("profile.json").exists());
     let session = Session::resume(&path, &[], &Progress::silent()).unwrap();
     assert!(matches!(session.train(&mut Onlooker::default()).unwrap(), Ending::Finished(_)));
-    let profile: Profile =
-        serde_json::from_slice(&std::fs::read(path.join("profile.json")).unwrap()).unwrap();
-    let costs = profile.costs();
+    let costs = profile::costs(&RunFolder::open(&path).unwrap().profile().unwrap().unwrap());
     assert!(costs.len() == windows && costs.iter().all(|&seconds| seconds > 0.0), "{costs:?}");
 }

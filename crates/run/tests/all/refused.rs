@@ -1,10 +1,11 @@
-//! What cannot work is refused before there is a run: the message says what to do, and nothing is left behind.
+//! What cannot work is refused before there is a run: the message says what to do, and nothing is left
+//! behind.
 
 use std::path::Path;
 
 use kymo_graph::Progress;
 use kymo_model::metric;
-use kymo_run::settings::Mode;
+use kymo_run::config::Mode;
 use kymo_run::{Session, Settings, task};
 
 use crate::fixture::{FEATURES, Sketch, settings};
@@ -93,7 +94,7 @@ fn metrics_of_other_tasks_are_refused_by_name() {
             let mut settings = settings(&store, task.name(), "gcn");
             settings.task.metrics = vec![metric.name().into()];
             if task.shows().contains(&metric.needs()) {
-                task::metrics_of(&settings).unwrap();
+                task::metrics_of(*task, &settings).unwrap();
                 fitting += 1;
                 continue;
             }

@@ -3,18 +3,19 @@
 use std::path::Path;
 
 use kymo_graph::Progress;
-use kymo_run::folder::checkpoint;
-use kymo_run::saved::Saved;
-use kymo_run::settings::Mode;
-use kymo_run::train::{Ending, Line, Watch};
-use kymo_run::{Learner, Session, Settings, task};
+use kymo_run::artifact::{Folder, Saved};
+use kymo_run::config::{Mode, OptimiserName, RateName};
+use kymo_run::train::{Ending, Observer};
+use kymo_run::{Session, Settings, Worker, task};
+use kymo_trace::schema::EpochRecord;
 use serde_json::Value;
 
 use crate::fixture::{MODES, Onlooker, Sketch, run, settings};
 
 const MODELS: [&str; 5] = ["t-gcn", "gcn-gru", "dcrnn", "evolvegcn-o", "graphsage-linear"];
 
-/// What a run leaves behind, without what depends on the time of day, on the machine, and on how often it went on.
+/// What a run leaves behind, without what depends on the time of day, on the machine, and on how often it
+/// went on.
 pub fn left_behind(path: &Path) -> (Vec<u8>, Vec<Value>) {
     let log = std::fs::read_to_string(path.join("metrics.jsonl")).unwrap();
     let summary = std::fs::read_to_string(path.join("summary.json")).unwrap();
@@ -26,7 +27,7 @@ pub fn left_behind(path: &Path) -> (Vec<u8>, Vec<Value>) {
             fields.remove(field);
         }
     }
-    (std::fs::read(checkpoint(path)).unwrap(), all)
+    (std::fs::read(Folder::checkpoint_of(path)).unwrap(), all)
 }
 
 fn change(key: &str, value: &str) -> Vec<(String, String, String)> {
@@ -38,7 +39,7 @@ pub fn resume(path: &Path, changes: &[(String, String, String)]) -> kymo_run::Re
     Session::resume(path, changes, &Progress::silent())
 }
 
-/// Trains and stops after so many windows, again and again; then to the end.
+/// Trains and stops after some windows, again and again; then to the end.
 pub fn run_in_pieces(settings: &Settings, path: &Path, pieces: &[usize]) {
     let mut session = Session::begin(settings.clone(), path, &Progress::silent()).unwrap();
     for &windows in pieces {
@@ -51,9 +52,11 @@ pub fn run_in_pieces(settings: &Settings, path: &Path, pieces: &[usize]) {
 
 /// Every way to change parameters, with every schedule.
 pub fn vary(settings: &mut Settings, number: usize) {
-    let (optimiser, schedule) = [("adam", "step"), ("sgd", "cosine"), ("adamw", "constant")][number % 3];
-    settings.train.optimiser = optimiser.into();
-    settings.train.schedule = schedule.into();
+    (settings.train.optimiser, settings.train.schedule) = [
+        (OptimiserName::Adam, RateName::Step),
+        (OptimiserName::Sgd, RateName::Cosine),
+        (OptimiserName::AdamW, RateName::Constant),
+    ][number % 3];
     (settings.train.schedule_every, settings.train.weight_decay) = (1, 0.01);
     settings.model.dropout = 0.3;
     (settings.run.checkpoint_windows, settings.run.checkpoint_epochs) = (number % 4, 1 + number % 2);
@@ -72,12 +75,13 @@ fn runs_in_pieces_are_whole_runs() {
                 let mut settings = settings(&store, task.name(), model);
                 settings.train.mode = mode;
                 vary(&mut settings, number);
-                let learner = Learner::open(settings.clone(), opened.clone()).unwrap();
-                let windows = learner.split().windows(&settings).len();
+                let worker = Worker::open(settings.clone(), opened.clone()).unwrap();
+                let windows = worker.split().windows(&settings).len();
                 let (whole, parts) =
                     (folder.path().join(format!("{number}")), folder.path().join(format!("{number}p")));
                 run(&settings, &whole);
-                // Before the first window, within an epoch, behind the last window of one, several times in a row.
+                // Before the first window, within an epoch, behind the last window of one, several times in a
+                // row.
                 let pieces: &[usize] = match number % 4 {
                     0 => &[0, 1, 1],
                     1 => &[1],
@@ -101,8 +105,8 @@ struct Killed<'a> {
     to: &'a Path,
 }
 
-impl Watch for Killed<'_> {
-    fn window(&mut self, progress: &kymo_run::train::Progress) {
+impl Observer for Killed<'_> {
+    fn progress(&mut self, progress: &kymo_run::train::EpochProgress) {
         if (progress.epoch, progress.window) == self.at {
             std::fs::create_dir(self.to).unwrap();
             for name in ["checkpoint.safetensors", "metrics.jsonl"] {
@@ -111,7 +115,7 @@ impl Watch for Killed<'_> {
         }
     }
 
-    fn epoch(&mut self, _: &Line) {}
+    fn epoch(&mut self, _: &EpochRecord) {}
 
     fn stop(&self) -> bool {
         false
@@ -124,7 +128,8 @@ fn a_killed_run_goes_on_from_its_last_checkpoint() {
     let store = folder.path().join("store");
     Sketch::random(2, 30, 13).write(&store);
     for (number, mode) in [Mode::Windows, Mode::Truncated].into_iter().enumerate() {
-        // One lies behind a checkpoint within an epoch; the other behind a line of the log that no checkpoint knows of.
+        // One lies behind a checkpoint within an epoch; the other behind a line of the log that no checkpoint
+        // knows of.
         for (case, at) in [(1, 3), (2, 1)].into_iter().enumerate() {
             let mut settings = settings(&store, "link-prediction", "t-gcn");
             settings.train.mode = mode;
@@ -176,7 +181,7 @@ fn more_epochs_may_be_asked_for_and_nothing_that_was_computed_with() {
     assert!(left_behind(&whole) == left_behind(&parts));
     // The cosine schedule is another one for another number of epochs.
     let mut cosine = short;
-    cosine.train.schedule = "cosine".into();
+    cosine.train.schedule = RateName::Cosine;
     let path = folder.path().join("cosine");
     run(&cosine, &path);
     let error = resume(&path, &change("train.epochs", "3")).err().unwrap().to_string();
@@ -193,15 +198,15 @@ fn checkpoints_of_other_models_other_data_and_damaged_ones_are_refused() {
     let mut settings = settings(&store, "node-classification", "t-gcn");
     settings.train.epochs = 1;
     run(&settings, &path);
-    let saved = Saved::read(&checkpoint(&path)).unwrap();
+    let saved = Saved::read(&Folder::checkpoint_of(&path)).unwrap();
     for (model, hidden) in [("gcn", 8), ("dcrnn", 8), ("t-gcn", 16)] {
         settings.model.name = model.into();
         settings.model.hidden = hidden;
-        let mut learner = Learner::open(settings.clone(), opened.clone()).unwrap();
-        let before = learner.params.values.clone();
-        let error = saved.restore(&mut learner, &checkpoint(&path)).unwrap_err().to_string();
+        let mut worker = Worker::open(settings.clone(), opened.clone()).unwrap();
+        let before = worker.replica.params.values.clone();
+        let error = saved.restore(&mut worker, &Folder::checkpoint_of(&path)).unwrap_err().to_string();
         assert!(error.contains("it belongs to another model"), "{error}");
-        assert_eq!(learner.params.values, before, "nothing of it was taken");
+        assert_eq!(worker.replica.params.values, before, "nothing of it was taken");
     }
     let refused = || resume(&path, &[]).err().unwrap().to_string();
     let mut other = sketch.clone();
@@ -217,17 +222,17 @@ fn checkpoints_of_other_models_other_data_and_damaged_ones_are_refused() {
     sketch.write(&store);
     resume(&path, &[]).unwrap();
 
-    let bytes = std::fs::read(checkpoint(&path)).unwrap();
+    let bytes = std::fs::read(Folder::checkpoint_of(&path)).unwrap();
     for at in [0, 9, bytes.len() / 2, bytes.len() - 1] {
         let mut damaged = bytes.clone();
         damaged[at] ^= 0x10;
-        std::fs::write(checkpoint(&path), damaged).unwrap();
+        std::fs::write(Folder::checkpoint_of(&path), damaged).unwrap();
         assert!(refused().contains("damaged"), "byte {at}: {}", refused());
     }
     for length in [0, 7, bytes.len() / 2, bytes.len() - 1] {
-        std::fs::write(checkpoint(&path), &bytes[..length]).unwrap();
+        std::fs::write(Folder::checkpoint_of(&path), &bytes[..length]).unwrap();
         assert!(refused().contains("damaged"), "{length} bytes: {}", refused());
     }
-    std::fs::remove_file(checkpoint(&path)).unwrap();
+    std::fs::remove_file(Folder::checkpoint_of(&path)).unwrap();
     assert!(!Session::exists(&path) && resume(&path, &[]).is_err());
 }

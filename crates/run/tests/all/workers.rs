@@ -1,20 +1,21 @@
-//! Whole runs with several workers are the run of one: what is logged, what is left behind, and what was sent for it.
+//! Whole runs with several workers are the run of one: what is logged, what is left behind, and what was sent
+//! for it.
 
 use std::path::Path;
 
 use kymo_graph::Progress;
-use kymo_plan::strategy::{Parallel, find};
-use kymo_run::evaluate::Metrics;
-use kymo_run::folder::checkpoint;
-use kymo_run::settings::Mode;
-use kymo_run::train::{Line, Summary};
+use kymo_plan::strategy::{Scheme, find};
+use kymo_run::artifact::Folder;
+use kymo_run::config::{Mode, OptimiserName};
 use kymo_run::{Session, Settings, task};
+use kymo_trace::schema::{EpochRecord, Metrics, RunSummary};
 use serde_json::Value;
 
 use crate::fixture::{MODES, Sketch, cuts_windows, run, settings, strategies};
 use crate::resume::{left_behind, run_in_pieces, vary};
 
-/// Models that hand something over, one of each kind: states of structure, of rows, matrices, rows that all look at.
+/// Models that hand something over, one of each kind: states of structure, of rows, matrices, rows that all
+/// look at.
 const MODELS: [&str; 4] = ["t-gcn", "gcn-gru", "evolvegcn-h", "dcrnn"];
 
 /// Tasks whose movements follow from the graph alone; those of links follow from the pairs that are drawn.
@@ -23,12 +24,12 @@ const OF_VERTICES: [&str; 2] = ["node-regression", "node-classification"];
 /// Settings whose updates do not let rounding grow.
 pub fn plain(store: &Path, task: &str, model: &str) -> Settings {
     let mut settings = settings(store, task, model);
-    (settings.train.optimiser, settings.train.learning_rate) = ("sgd".into(), 0.01);
+    (settings.train.optimiser, settings.train.learning_rate) = (OptimiserName::Sgd, 0.01);
     settings.train.epochs = 2;
     settings
 }
 
-/// The same, done by so many workers; as many windows make a step of the optimiser as with one.
+/// The same with several workers; as many windows make a step of the optimiser as with one.
 pub fn shared(settings: &Settings, strategy: &str, workers: usize) -> Settings {
     let mut settings = settings.clone();
     (settings.parallel.workers, settings.parallel.strategy) = (workers, strategy.into());
@@ -60,10 +61,10 @@ fn close(found: &Metrics, expected: &Metrics, what: &str) {
 }
 
 /// Fails unless two runs logged the same and came to the same.
-fn agree(found: &(Vec<Line>, Summary), expected: &(Vec<Line>, Summary), what: &str) {
+fn agree(found: &(Vec<EpochRecord>, RunSummary), expected: &(Vec<EpochRecord>, RunSummary), what: &str) {
     assert_eq!(found.0.len(), expected.0.len(), "{what}");
     for (found, expected) in found.0.iter().zip(&expected.0) {
-        let loss = |line: &Line| Metrics::from([("loss".to_owned(), line.loss)]);
+        let loss = |line: &EpochRecord| Metrics::from([("loss".to_owned(), line.loss)]);
         close(&loss(found), &loss(expected), what);
         close(&found.validation, &expected.validation, what);
         assert_eq!((found.epoch, found.learning_rate), (expected.epoch, expected.learning_rate), "{what}");
@@ -76,11 +77,11 @@ fn agree(found: &(Vec<Line>, Summary), expected: &(Vec<Line>, Summary), what: &s
 }
 
 /// Fails unless everything that workers leave behind is there and can be read.
-fn left_traces(path: &Path, summary: &Summary, strategy: &str, workers: usize, what: &str) {
+fn left_traces(path: &Path, summary: &RunSummary, strategy: &str, workers: usize, what: &str) {
     let teamwork = summary.workers.as_ref().unwrap_or_else(|| panic!("{what}: nothing about workers"));
     assert_eq!((teamwork.strategy.as_str(), teamwork.workers.len()), (strategy, workers), "{what}");
     assert_eq!(teamwork.summary.workers.len(), workers, "{what}");
-    assert!(teamwork.workers.iter().all(|deeds| deeds.memory > 0), "{what}");
+    assert!(teamwork.workers.iter().all(|report| report.memory > 0), "{what}");
     let traces = kymo_trace::merge(path).unwrap();
     assert!(traces.iter().map(|trace| trace.worker).eq(0..workers), "{what}");
     assert!(traces.iter().all(|trace| !trace.spans.is_empty() && trace.left_out == 0), "{what}");
@@ -120,8 +121,8 @@ fn training_sends_what_was_planned() {
     let store = folder.path().join("store");
     Sketch::random(2, 24, 13).write(&store);
     for_all(|strategy, mode, _, model, turn| {
-        // Whoever schedules begins in turns, and the plan is that of the schedule.
-        let is_scheduled = matches!(find(strategy).unwrap().parallel, Parallel::Scheduled(_));
+        // Measured schedules are not the planned ones: `scheduled.rs` looks at those.
+        let is_scheduled = matches!(find(strategy).unwrap().scheme, Scheme::Scheduled(_));
         if mode == Mode::Truncated || is_scheduled {
             return;
         }
@@ -132,7 +133,7 @@ fn training_sends_what_was_planned() {
         settings.run.checkpoint_windows = turn % 2;
         let (_, summary) = run(&settings, &folder.path().join(format!("run{turn}")));
         let teamwork = summary.workers.unwrap();
-        let sent: u64 = teamwork.workers.iter().flat_map(|deeds| deeds.sent).sum();
+        let sent: u64 = teamwork.workers.iter().flat_map(|report| report.sent).sum();
         let planned = teamwork.planned * settings.train.epochs as u64;
         assert_eq!(sent, planned, "{strategy} {mode:?} {model}, {} epochs", settings.train.epochs);
         assert!(planned > 0, "{strategy} {mode:?} {model}");
@@ -153,7 +154,7 @@ fn the_same_run_again_has_the_same_bytes() {
         (settings.train.mode, settings.train.epochs, settings.model.dropout) = (mode, 1, 0.2);
         let [one, other] = ["one", "other"].map(|name| folder.path().join(format!("{name}{turn}")));
         run(&settings, &one);
-        // Threads are dealt out to workers: on one or on several, the bits are the same.
+        // Threads are divided among workers: on one or on several, the bits are the same.
         let pool = rayon_pool(1 + turn % 5);
         pool.install(|| run(&settings, &other));
         assert!(left_behind(&one) == left_behind(&other), "{strategy} {mode:?} {task} {model}");
@@ -186,11 +187,11 @@ fn runs_in_pieces_with_workers_are_whole_runs() {
         let (whole_left, parts_left) = (left_behind(&whole), left_behind(&parts));
         assert_eq!(whole_left.1, parts_left.1, "{what}");
         assert!(whole_left.0 == parts_left.0, "the checkpoints differ: {what}");
-        assert!(checkpoint(&parts).exists() && kymo_trace::merge(&parts).is_ok(), "{what}");
+        assert!(Folder::checkpoint_of(&parts).exists() && kymo_trace::merge(&parts).is_ok(), "{what}");
     });
 }
 
-/// So many threads.
+/// A pool of threads.
 fn rayon_pool(threads: usize) -> rayon::ThreadPool {
     rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap()
 }
@@ -222,11 +223,12 @@ fn windows_are_scheduled_once_they_are_measured() {
         iterations.iter().all(|workers| workers.len() == 2 && workers.iter().all(|groups| groups.len() <= 2))
     );
     assert!(schedule["gap"].as_f64().unwrap() >= 0.0);
-    // Whoever goes on keeps the schedule, though the times would be others now.
+    // A run that is resumed keeps the schedule, though the times would be others now.
     std::fs::remove_file(path.join("schedule.json")).unwrap();
     let more = [("train.epochs".into(), "6".into(), "--epochs".into())];
     let session = Session::resume(&path, &more, &Progress::silent()).unwrap();
-    assert_eq!(session.learner.scheduled.as_ref().unwrap().iterations, iterations);
+    let saved = kymo_run::artifact::Saved::read(&Folder::checkpoint_of(&path)).unwrap();
+    assert_eq!(saved.schedule().unwrap().iterations, iterations);
     session.train(&mut crate::fixture::Onlooker::default()).unwrap();
     assert!(!path.join("schedule.json").exists());
 }

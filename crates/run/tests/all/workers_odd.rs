@@ -1,4 +1,5 @@
-//! Workers that have nothing to do, and workers that fail: nobody waits for ever, and what is said is what went wrong.
+//! Workers that have nothing to do, and workers that fail: nobody waits for ever, and what is said is what
+//! went wrong.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -6,9 +7,10 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 use kymo_graph::Progress;
-use kymo_run::settings::Mode;
-use kymo_run::train::{Ending, Line, Watch};
+use kymo_run::config::Mode;
+use kymo_run::train::{Ending, Observer};
 use kymo_run::{Result, Session, Settings, task};
+use kymo_trace::schema::EpochRecord;
 
 use crate::fixture::{MODES, Onlooker, Sketch, cuts_windows, settings, strategies};
 use crate::workers::{plain, shared};
@@ -21,7 +23,7 @@ fn within_time<T: Send + 'static>(
     let (tell, told) = channel();
     let thread = std::thread::spawn(move || {
         let done = act();
-        // Whoever asked may have given up.
+        // The receiver may have given up.
         let _ = tell.send(());
         done
     });
@@ -33,7 +35,12 @@ fn within_time<T: Send + 'static>(
 }
 
 /// How a run ended that was begun and trained.
-fn trained(settings: &Settings, path: &Path, mut watch: impl Watch + 'static, what: &str) -> Result<Ending> {
+fn trained(
+    settings: &Settings,
+    path: &Path,
+    mut watch: impl Observer + 'static,
+    what: &str,
+) -> Result<Ending> {
     let (settings, path) = (settings.clone(), path.to_path_buf());
     let act = move || Session::begin(settings, &path, &Progress::silent())?.train(&mut watch);
     within_time(what, act).unwrap_or_else(|_| panic!("{what} panicked"))
@@ -107,15 +114,15 @@ fn workers_without_work_change_nothing() {
 /// Does something at the third window.
 struct AtThird<F>(usize, F);
 
-impl<F: FnMut() + Send> Watch for AtThird<F> {
-    fn window(&mut self, _: &kymo_run::train::Progress) {
+impl<F: FnMut() + Send> Observer for AtThird<F> {
+    fn progress(&mut self, _: &kymo_run::train::EpochProgress) {
         self.0 += 1;
         if self.0 == 3 {
             (self.1)();
         }
     }
 
-    fn epoch(&mut self, _: &Line) {}
+    fn epoch(&mut self, _: &EpochRecord) {}
 
     fn stop(&self) -> bool {
         false

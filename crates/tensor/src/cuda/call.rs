@@ -8,7 +8,7 @@ use super::kernels::Source;
 use crate::error::Result;
 use crate::op::Shape;
 
-/// Numbers in the memory of a GPU. Whoever has one may write there: it is a place, not a promise.
+/// Numbers in the memory of a GPU. Its owner may write there.
 #[derive(Clone, Copy, Debug)]
 pub struct Slice<'a> {
     at: u64,
@@ -114,11 +114,11 @@ pub struct Back<'a> {
     pub output: View<'a>,
     /// What it put aside then.
     pub saved: Slice<'a>,
-    /// The gradient of its output. Nobody needs it afterwards: it may be written over.
+    /// The gradient of its output. It is not needed afterwards: it may be written over.
     pub upstream: Slice<'a>,
     /// Room to work in, of the length that [`crate::Op::scratch`] asked for.
     pub scratch: Slice<'a>,
-    /// The gradients of its inputs; `None` where nobody asks for one. Every one that is asked for is to be written.
+    /// The gradients of its inputs; `None` where none is wanted. Every one that is wanted must be written.
     pub gradients: &'a [Option<Sum<'a>>],
 }
 
@@ -138,7 +138,8 @@ impl Device {
         self.multiply(&Product { rows, inner, columns, left, right, keep, output: output.at(), stride })
     }
 
-    /// Runs a kernel without definitions with a thread for each of `count` things, the number of which is its first argument.
+    /// Runs a kernel without definitions with a thread for each of `count` things, the number of which is its
+    /// first argument.
     pub(crate) fn each(
         &self,
         source: &'static Source,

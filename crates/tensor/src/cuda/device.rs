@@ -142,12 +142,12 @@ pub(crate) struct Launch {
 pub(crate) const THREADS: usize = 256;
 
 impl Launch {
-    /// A thread for each of so many things.
+    /// One thread per item.
     pub fn each(count: usize) -> Launch {
         Launch::blocks(count.div_ceil(THREADS))
     }
 
-    /// So many blocks.
+    /// This number of blocks.
     pub fn blocks(count: usize) -> Launch {
         Launch { blocks: [count, 1], threads: THREADS, shared: 0 }
     }

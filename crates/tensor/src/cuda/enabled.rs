@@ -1,6 +1,7 @@
 //! The door, open: the CUDA driver, its run-time compiler and cuBLAS, found when they are first needed.
 //!
-//! The only file that calls them. Every call makes the context current first, because any thread may come along.
+//! The only file that calls them. Every call makes the context current first, because any thread may come
+//! along.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString, c_int, c_void};
@@ -22,8 +23,9 @@ pub(super) struct Driver {
     staging: Mutex<Staging>,
 }
 
-// SAFETY: handles of the driver may be used from any thread once the context is current there, which every call sees to; cuBLAS
-// asks for one call at a time on a handle, which holds because a device is spoken to under the lock of `staging` there.
+// SAFETY: handles of the driver may be used from any thread once the context is current there, which every
+// call sees to; cuBLAS asks for one call at a time on a handle, which holds because a device is spoken to
+// under the lock of `staging` there.
 unsafe impl Send for Driver {}
 // SAFETY: as above.
 unsafe impl Sync for Driver {}
@@ -73,7 +75,8 @@ fn driver_problem(error: result::DriverError) -> String {
     format!("the CUDA driver says: {text}")
 }
 
-/// Whether a library can be loaded. The crate below looks for these names and panics if there is none, so they are looked for first.
+/// Whether a library can be loaded. The crate below looks for these names and panics if there is none, so
+/// they are looked for first.
 fn is_there(name: &str) -> bool {
     let also = [format!("lib{name}.so.2")];
     // SAFETY: loading a library of NVIDIA runs nothing but its own initialisation.
@@ -99,8 +102,8 @@ fn expect_library(name: &str, what: &str, advice: &str) -> Result<(), String> {
     }
 }
 
-const TOOLKIT: &str = "install the CUDA toolkit, or the package nvidia-cuda-nvrtc or nvidia-cublas from PyPI, and set \
-                       LD_LIBRARY_PATH to its folder";
+const TOOLKIT: &str = "install the CUDA toolkit, or the package nvidia-cuda-nvrtc or nvidia-cublas from \
+                       PyPI, and set LD_LIBRARY_PATH to its folder";
 
 /// Compiles a kernel's source to a binary for one architecture.
 pub(super) fn compile(name: &str, source: &str, options: &[String]) -> Result<Vec<u8>, String> {
@@ -108,7 +111,8 @@ pub(super) fn compile(name: &str, source: &str, options: &[String]) -> Result<Ve
     let text = CString::new(source).map_err(|_| format!("{name} has a zero byte"))?;
     let label = CString::new(name).map_err(|_| "a name has a zero byte".to_string())?;
     let problem = |error: nvrtc::NvrtcError| format!("{name}: the run-time compiler says {error:?}");
-    // SAFETY: the program is used between its creation and its end, and buffers have the sizes that it asks for.
+    // SAFETY: the program is used between its creation and its end, and buffers have the sizes that it asks
+    // for.
     unsafe {
         let program = nvrtc::create_program(&text, Some(&label)).map_err(problem)?;
         let compiled = nvrtc::compile_program(program, options).map_err(|_| {
@@ -200,7 +204,7 @@ impl Driver {
     /// Memory of the GPU; `None` where there is not enough.
     pub(super) fn allocate(&self, bytes: usize) -> Result<Option<u64>, String> {
         self.enter()?;
-        // SAFETY: whoever gets it writes before reading.
+        // SAFETY: the caller writes before reading.
         match unsafe { result::malloc_sync(bytes) } {
             Ok(at) => Ok(Some(at)),
             Err(result::DriverError(sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY)) => Ok(None),
@@ -330,15 +334,16 @@ impl Driver {
             })
             .collect();
         let grid = (grid[0], grid[1], grid[2]);
-        // SAFETY: arguments are those of the kernel, as the operation that it belongs to gives them; memory outlives the launch
-        // because it is used again on this stream alone.
+        // SAFETY: arguments are those of the kernel, as the operation that it belongs to gives them; memory
+        // outlives the launch because it is used again on this stream alone.
         let launched = unsafe {
             result::launch_kernel(function.0, grid, (block[0], 1, 1), block[1], self.stream, &mut places)
         };
         launched.map_err(driver_problem)
     }
 
-    /// `output = left right + keep * output` for matrices row after row: cuBLAS is asked for the transposed product.
+    /// `output = left right + keep * output` for matrices row after row: cuBLAS is asked for the transposed
+    /// product.
     pub(super) fn multiply(&self, product: &Product, precision: Precision) -> Result<(), String> {
         self.enter()?;
         use blas_sys::cublasComputeType_t as Compute;

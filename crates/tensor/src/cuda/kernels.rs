@@ -1,7 +1,8 @@
 //! Kernels: `.cu` files beside the operations, compiled when they are first needed and kept on disk.
 //!
-//! A kernel is compiled for the widths it is used with (`-DWIDTH=64`), so loops over columns have known ends. What was compiled is kept
-//! under a name that follows from its source, what was defined, the architecture and the compiler: a change of any makes another file.
+//! A kernel is compiled for the widths it is used with (`-DWIDTH=64`), so loops over columns have known ends.
+//! What was compiled is kept under a name that follows from its source, what was defined, the architecture
+//! and the compiler: a change of any makes another file.
 
 use std::path::{Path, PathBuf};
 
@@ -39,7 +40,8 @@ fn options(defined: &[(&str, usize)], architecture: (i32, i32)) -> Vec<String> {
     options
 }
 
-/// Compiles a file for an architecture, without looking at what is kept: for finding out whether it compiles. Needs no GPU.
+/// Compiles a file for an architecture, without looking at what is kept: for finding out whether it compiles.
+/// Needs no GPU.
 pub fn compiles(source: &Source, defined: &[(&str, usize)], architecture: (i32, i32)) -> Result<usize> {
     let text = format!("{PRELUDE}\n{}", source.text);
     let compiled = compile(source.name, &text, &options(defined, architecture));
@@ -75,7 +77,7 @@ pub fn folder() -> Option<PathBuf> {
     Some(crate::cache::folder()?.join("kernels"))
 }
 
-/// Writes a file under another name first: whoever reads it at the same time sees all of it or nothing.
+/// Writes a file under another name first: a concurrent reader sees all of it or nothing.
 fn keep(file: &Path, binary: &[u8]) -> std::io::Result<()> {
     let folder = file.parent().unwrap_or(Path::new("."));
     std::fs::create_dir_all(folder)?;

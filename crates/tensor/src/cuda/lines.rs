@@ -1,8 +1,9 @@
 //! The lines of a sparse matrix on a GPU, cut into segments of about equal work.
 //!
-//! A segment is a line, or a part of one that is too long for a group of lanes; what the parts of a line come to is put aside and added
-//! in order. Where many groups can work on one line together, it is cut into [`Pieces`] instead, far fewer. All of it depends on the lines
-//! alone, so a sum has the same bits in every run.
+//! A segment is a line, or a part of one that is too long for a group of lanes; what the parts of a line come
+//! to is put aside and added in order. Where many groups can work on one line together, it is cut into
+//! [`Pieces`] instead, far fewer. All of it depends on the lines alone, so a sum has the same bits in every
+//! run.
 
 use super::call::Slice;
 use super::device::Device;
@@ -57,7 +58,8 @@ impl Pieces {
         })
     }
 
-    /// Of each its line or its number among the parts, where it begins and ends, and for a part which heap it belongs to, from one on.
+    /// Of each its line or its number among the parts, where it begins and ends, and for a part which heap it
+    /// belongs to, from one on.
     pub fn all(&self) -> Slice<'_> {
         self.pieces.all()
     }
@@ -113,7 +115,7 @@ impl LinesOn {
             cuts.push([line as i32, parts as i32, (parts + count) as i32, 0]);
             lines_of_parts.resize(parts + count, line as i32);
         }
-        // Parts, then whole lines, the longest first: whoever comes last should not take long.
+        // Parts, then whole lines, the longest first: the last to start should not take long.
         segments.sort_by_key(|segment: &[i32; 4]| (segment[3] == 0, segment[1] - segment[2]));
         Ok(LinesOn {
             others: device.upload(lines.others())?,
@@ -138,7 +140,8 @@ impl LinesOn {
         self.origins.as_ref().map(Memory::all)
     }
 
-    /// Of each segment its line or its part, where it begins and ends, and whether it is a part; parts come first.
+    /// Of each segment its line or its part, where it begins and ends, and whether it is a part; parts come
+    /// first.
     pub fn segments(&self) -> Slice<'_> {
         self.segments.all()
     }

@@ -10,7 +10,8 @@ pub struct Measured {
     pub copied: f64,
     /// Bytes a second from the host.
     pub uploaded: f64,
-    /// Of each precision the operations a second of a large product, and how far the product is off, relative to its norm.
+    /// Of each precision the operations a second of a large product, and how far the product is off, relative
+    /// to its norm.
     pub products: Vec<(&'static str, f64, f64)>,
 }
 

@@ -1,7 +1,8 @@
 //! Memory of a GPU that is used again, within a budget.
 //!
-//! Taking memory from the driver waits for all work on the GPU, so what is given back is kept for whoever asks next. Where the budget
-//! is used up, what is kept and fits nobody goes back to the driver first; then it is an error that says how much was wanted.
+//! Taking memory from the driver waits for all work on the GPU, so what is given back is kept for the next
+//! allocation. Where the budget is used up, what is kept and fits no request goes back to the driver first;
+//! then it is an error that says how much was wanted.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +31,8 @@ impl Pool {
     }
 }
 
-/// How many bytes are taken for so many: eight sizes from one power of two to the next, and pages of two megabytes for what is large.
+/// How many bytes are allocated for a request: eight sizes from one power of two to the next, and pages of
+/// two megabytes for what is large.
 pub(crate) fn room(bytes: usize) -> usize {
     const PAGE: usize = 2 << 20;
     let class = (bytes.next_power_of_two() / 16).max(512);
@@ -86,7 +88,7 @@ impl Drop for Memory {
 }
 
 impl Device {
-    /// Room for so many numbers, which hold anything.
+    /// Memory for this many numbers, uninitialised.
     pub fn take(&self, length: usize) -> Result<Memory> {
         let with = |at: u64| Memory { device: self.clone(), at, length };
         if length == 0 {
@@ -94,7 +96,8 @@ impl Device {
         }
         let room = room(4 * length);
         let mut pool = self.0.pool();
-        // What is a quarter longer at most may do as well, but then it must be given back as what it is: only equal rooms are lent.
+        // What is a quarter longer at most may do as well, but then it must be given back as what it is: only
+        // equal rooms are lent.
         if let Some(at) = pool.free.get_mut(&room).and_then(Vec::pop) {
             pool.kept -= room;
             pool.used += room;
@@ -104,7 +107,8 @@ impl Device {
         let refused = |pool: &Pool| {
             let gib = |bytes: usize| bytes as f64 / f64::from(1 << 30);
             Error::Device(format!(
-                "{:.2} GiB were asked for, {:.2} of {:.2} GiB are in use on {}; choose a shorter train.window, a smaller model.hidden, \
+                "{:.2} GiB were asked for, {:.2} of {:.2} GiB are in use on {}; choose a shorter \
+                 train.window, a smaller model.hidden, \
                  a smaller run.memory (what is kept of snapshots), or run on the CPU",
                 gib(room),
                 gib(pool.used),

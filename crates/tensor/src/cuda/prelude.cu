@@ -9,7 +9,7 @@ __device__ __forceinline__ wide thread_number() { return (wide)blockIdx.x * bloc
 
 __device__ __forceinline__ float sigmoid(float x) { return 1.f / (1.f + expf(-x)); }
 
-// What is kept of the sum before: nothing where there is none yet, also where memory holds what is no number.
+// What is kept of the sum before: nothing where there is none yet, also where memory holds NaN.
 __device__ __forceinline__ void put(float* at, float value, int adds) { *at = adds ? *at + value : value; }
 
 __device__ __forceinline__ void add_product(float4& sum, float factor, const float4& x) {
@@ -32,7 +32,8 @@ template <int LANES, typename T> __device__ __forceinline__ T sum_of_lanes(T val
 
 template <int LANES> __device__ __forceinline__ float most_of_lanes(float value) {
 #pragma unroll
-    for (int step = LANES / 2; step > 0; step /= 2) value = fmaxf(value, __shfl_xor_sync(ALL_LANES, value, step, LANES));
+    for (int step = LANES / 2; step > 0; step /= 2)
+        value = fmaxf(value, __shfl_xor_sync(ALL_LANES, value, step, LANES));
     return value;
 }
 
@@ -53,7 +54,8 @@ template <typename T> __device__ T sum_of_block(T value) {
 #define INFINITE __int_as_float(0x7f800000)
 #define NO_NUMBER __int_as_float(0x7fc00000)
 
-// The row and the column of a number in a matrix: in 32 bits where those are enough, which is several times faster.
+// The row and the column of a number in a matrix: in 32 bits where those are enough, which is several times
+// faster.
 struct Place {
     wide row, column;
 };

@@ -1,4 +1,5 @@
-//! Numbers that stay the same while a model is trained: in the memory of the host, and on a GPU once it has asked for them.
+//! Numbers that stay the same while a model is trained: in the memory of the host, and on a GPU once it has
+//! asked for them.
 
 use std::fmt;
 use std::ops::Deref;
@@ -12,20 +13,20 @@ use crate::error::Result;
 use crate::ops::permuted;
 
 /// Numbers that do not change, with their copy on a GPU.
-pub struct Held<T = f32> {
+pub struct Resident<T = f32> {
     values: Vec<T>,
     resident: OnceLock<Arc<Memory>>,
     /// The copy in the order of the transpose of the sparse matrix that the numbers are the values of.
     transposed: OnceLock<Memory>,
 }
 
-impl<T> From<Vec<T>> for Held<T> {
+impl<T> From<Vec<T>> for Resident<T> {
     fn from(values: Vec<T>) -> Self {
-        Held { values, resident: OnceLock::new(), transposed: OnceLock::new() }
+        Resident { values, resident: OnceLock::new(), transposed: OnceLock::new() }
     }
 }
 
-impl<T> Deref for Held<T> {
+impl<T> Deref for Resident<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
@@ -33,13 +34,13 @@ impl<T> Deref for Held<T> {
     }
 }
 
-impl<T: fmt::Debug> fmt::Debug for Held<T> {
+impl<T: fmt::Debug> fmt::Debug for Resident<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.values.fmt(f)
     }
 }
 
-impl<T: bytemuck::Pod> Held<T> {
+impl<T: bytemuck::Pod> Resident<T> {
     /// Its copy on the GPU, made when it is first asked for.
     pub fn on(&self, device: &Device) -> Result<Slice<'_>> {
         Ok(self.shared(device)?.all())
@@ -55,7 +56,7 @@ impl<T: bytemuck::Pod> Held<T> {
     }
 }
 
-impl Held {
+impl Resident {
     /// The values of the entries of a sparse matrix in the order of `lines`, which are its columns.
     pub(crate) fn transposed_on(&self, device: &Device, lines: &LinesOn) -> Result<Slice<'_>> {
         resident(&self.transposed, || {

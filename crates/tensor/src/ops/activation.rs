@@ -1,7 +1,7 @@
 //! Activations, number by number.
 //!
-//! The slope of each is a function of its value, so nothing is put aside. ELU is that of Clevert, Unterthiner and
-//! Hochreiter, 2016, equation 16.
+//! The slope of each is a function of its value, so nothing is put aside. ELU is that of Clevert, Unterthiner
+//! and Hochreiter, 2016, equation 16.
 
 use super::pieces::{by_pieces, taken};
 use super::pointwise::POINTWISE;
@@ -30,7 +30,12 @@ macro_rules! activation {
             }
 
             #[inline(always)]
-            fn gradient_body<const FUSED: bool>(y: &[f32], $parameter: f32, upstream: &[f32], sum: &mut [f32]) {
+            fn gradient_body<const FUSED: bool>(
+                y: &[f32],
+                $parameter: f32,
+                upstream: &[f32],
+                sum: &mut [f32],
+            ) {
                 let _ = $parameter;
                 for ((sum, &$y), &upstream) in sum.iter_mut().zip(y).zip(upstream) {
                     *sum = fma::<FUSED>(upstream, $slope, *sum);
@@ -38,7 +43,12 @@ macro_rules! activation {
             }
 
             simd! {
-                pub(super) fn gradient(y: &[f32], parameter: f32, upstream: &[f32], sum: &mut [f32]) = gradient_body;
+                pub(super) fn gradient(
+                    y: &[f32],
+                    parameter: f32,
+                    upstream: &[f32],
+                    sum: &mut [f32],
+                ) = gradient_body;
             }
         }
     };
@@ -177,7 +187,7 @@ mod tests {
         for (build, function) in all() {
             for (rows, columns) in [(1, 1), (1, 17), (5, 1), (3, 7)] {
                 let (shape, mut values) = numbers(rows, columns, 9);
-                // Away from the kink, where differences do not tell the slope.
+                // DeviceParams from the kink, where differences do not tell the slope.
                 values.iter_mut().filter(|value| value.abs() < 0.02).for_each(|value| *value += 0.1);
                 let input = [(shape, values)];
                 gradient(&input, 1e-2, build).unwrap();

@@ -1,8 +1,9 @@
 //! Sums over the entries of each line: the kernel under most sparse operations and their gradients.
 //!
-//! A line's sum is held in registers, a block of columns at a time, while the rows it is made of stream past. Those rows
-//! lie anywhere in memory, so what the loop waits for is their arrival: it asks for each some entries before its turn,
-//! across the ends of lines, since lines are often too short to fill the wait by themselves.
+//! A line's sum is held in registers, a block of columns at a time, while the rows it is made of stream past.
+//! Those rows lie anywhere in memory, so what the loop waits for is their arrival: it asks for each some
+//! entries before its turn, across the ends of lines, since lines are often too short to fill the wait by
+//! themselves.
 
 use crate::arena::Arena;
 use crate::lines::{Cut, Lines, Piece, run};
@@ -11,8 +12,9 @@ use crate::simd::{fma, prefetch, prefetch_row, simd};
 /// How many entries before its turn a row is asked for.
 pub(super) const AHEAD: usize = 24;
 
-/// Entries that are summed before the sum is added to that of the line: few enough that a long line is not the worse
-/// rounded for it, and that the lines of the cache which two blocks of columns share are still there for the second.
+/// Entries that are summed before the sum is added to that of the line: few enough that a long line is not
+/// the worse rounded for it, and that the lines of the cache which two blocks of columns share are still
+/// there for the second.
 pub(super) const CHUNK: usize = 64;
 
 /// Which row an entry adds to the sum of its line.

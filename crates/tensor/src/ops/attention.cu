@@ -1,9 +1,10 @@
-// Attention over the steps of a window, for every row by itself. `inputs` are the matrices of queries, keys and values, step by step;
-// of each row, head and step there are shares of all steps.
+// Attention over the steps of a window, for every row by itself. `inputs` are the matrices of queries, keys
+// and values, step by step; of each row, head and step there are shares of all steps.
 
 // The shares: a thread has a row, a head and a step.
 extern "C" __global__ void __launch_bounds__(256)
-    attention_shares(wide count, const float* const* inputs, int steps, int heads, int depth, int causal, float scale, float* all) {
+    attention_shares(wide count, const float* const* inputs, int steps, int heads, int depth, int causal,
+                     float scale, float* all) {
     const wide i = thread_number();
     if (i >= count) return;
     const Place place = place_of(i, steps);
@@ -31,7 +32,8 @@ extern "C" __global__ void __launch_bounds__(256)
 
 // The output: a thread has a number of it.
 extern "C" __global__ void __launch_bounds__(256)
-    attention_output(wide count, const float* const* inputs, int steps, int heads, int depth, int causal, const float* all, float* output) {
+    attention_output(wide count, const float* const* inputs, int steps, int heads, int depth, int causal,
+                     const float* all, float* output) {
     const wide i = thread_number();
     if (i >= count) return;
     const wide width = (wide)heads * depth;
@@ -40,14 +42,15 @@ extern "C" __global__ void __launch_bounds__(256)
     const int t = (int)step.column, seen = causal ? t + 1 : steps;
     const float* shares = all + ((row * heads + head) * steps + t) * steps;
     float sum = 0.f;
-    for (int s = 0; s < seen; ++s) sum = fmaf(shares[s], inputs[2 * steps + s][row * width + place.column], sum);
+    for (int s = 0; s < seen; ++s)
+        sum = fmaf(shares[s], inputs[2 * steps + s][row * width + place.column], sum);
     output[i] = sum;
 }
 
 // The gradients of the scores, before they were scaled: a thread has a row, a head and a step.
 extern "C" __global__ void __launch_bounds__(256)
-    attention_scores_back(wide count, const float* const* inputs, int steps, int heads, int depth, int causal, float scale,
-                          const float* all_shares, const float* upstream, float* all_scores) {
+    attention_scores_back(wide count, const float* const* inputs, int steps, int heads, int depth, int causal,
+                          float scale, const float* all_shares, const float* upstream, float* all_scores) {
     const wide i = thread_number();
     if (i >= count) return;
     const Place place = place_of(i, steps), row = place_of(place.row, heads);
@@ -69,8 +72,9 @@ extern "C" __global__ void __launch_bounds__(256)
 
 // The gradients of all inputs: blocks in the second direction have one each, a thread has a number of it.
 extern "C" __global__ void __launch_bounds__(256)
-    attention_back(wide count, const float* const* inputs, int steps, int heads, int depth, int causal, const float* shares,
-                   const float* scores, const float* upstream, float* const* gradients, const int* adds) {
+    attention_back(wide count, const float* const* inputs, int steps, int heads, int depth, int causal,
+                   const float* shares, const float* scores, const float* upstream, float* const* gradients,
+                   const int* adds) {
     const wide i = thread_number();
     const int which = blockIdx.y, kind = which / steps, step = which % steps;
     float* gradient = gradients[which];
@@ -83,12 +87,15 @@ extern "C" __global__ void __launch_bounds__(256)
     float sum = 0.f;
     if (kind == 0) {
         const int seen = causal ? step + 1 : steps;
-        for (int s = 0; s < seen; ++s) sum = fmaf(scores[at + (wide)step * steps + s], inputs[steps + s][i], sum);
+        for (int s = 0; s < seen; ++s)
+            sum = fmaf(scores[at + (wide)step * steps + s], inputs[steps + s][i], sum);
     } else if (kind == 1) {
-        for (int t = causal ? step : 0; t < steps; ++t) sum = fmaf(scores[at + (wide)t * steps + step], inputs[t][i], sum);
+        for (int t = causal ? step : 0; t < steps; ++t)
+            sum = fmaf(scores[at + (wide)t * steps + step], inputs[t][i], sum);
     } else {
         const float* mine = upstream + place.row * steps * width + place.column;
-        for (int t = causal ? step : 0; t < steps; ++t) sum = fmaf(shares[at + (wide)t * steps + step], mine[t * width], sum);
+        for (int t = causal ? step : 0; t < steps; ++t)
+            sum = fmaf(shares[at + (wide)t * steps + step], mine[t * width], sum);
     }
     put(gradient + i, sum, adds[which]);
 }

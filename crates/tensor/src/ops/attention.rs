@@ -1,8 +1,9 @@
-//! Scaled dot-product attention over time, for every vertex by itself (Vaswani et al., 2017, equation 1; over the steps of
-//! a window as in DySAT, Sankar et al., 2020, equation 2).
+//! Scaled dot-product attention over time, for every vertex by itself (Vaswani et al., 2017, equation 1; over
+//! the steps of a window as in DySAT, Sankar et al., 2020, equation 2).
 //!
-//! Row `i` of step `t` looks at row `i` of the steps `s`: `out_t = sum over s of softmax_s(q_t k_s / sqrt(d)) v_s`, for each
-//! head in its own columns. What is put aside are the shares that the softmax gives.
+//! Row `i` of step `t` looks at row `i` of the steps `s`:
+//! `out_t = sum over s of softmax_s(q_t k_s / sqrt(d)) v_s`, for each head in its own columns. What is put
+//! aside are the shares that the softmax gives.
 
 use super::attention_loops::{Sizes, backward, forward};
 use super::pieces::{by_pieces, taken};
@@ -170,8 +171,8 @@ impl Op for Attention {
 impl Tape<'_> {
     /// Attention over the steps of a window, for every row by itself: the outputs of all steps side by side.
     ///
-    /// Queries, keys and values are one matrix a step. The columns are shared by the heads. If it is causal, a step looks
-    /// only at itself and at those before.
+    /// Queries, keys and values are one matrix a step. The columns are shared by the heads. If it is causal,
+    /// a step looks only at itself and at those before.
     pub fn attention(
         &mut self,
         queries: &[Var],

@@ -1,4 +1,5 @@
-//! The loops of attention over time: scores, shares and outputs of one row after another, and their gradients.
+//! The loops of attention over time: scores, shares and outputs of one row after another, and their
+//! gradients.
 
 use std::ops::Range;
 
@@ -100,7 +101,13 @@ fn forward_body<const FUSED: bool>(
 
 simd! {
     /// The output of some rows, and the shares.
-    pub(super) fn forward(sizes: Sizes, inputs: &[View<'_>], rows: Range<usize>, output: &mut [f32], shares: &mut [f32]) = forward_body;
+    pub(super) fn forward(
+        sizes: Sizes,
+        inputs: &[View<'_>],
+        rows: Range<usize>,
+        output: &mut [f32],
+        shares: &mut [f32],
+    ) = forward_body;
 }
 
 #[inline(always)]
@@ -149,5 +156,12 @@ fn backward_body<const FUSED: bool>(
 
 simd! {
     /// Adds to the gradients of some rows, from the gradients of the output and the shares of those rows.
-    pub(super) fn backward(sizes: Sizes, inputs: &[View<'_>], rows: Range<usize>, saved: (&[f32], &[f32]), scores: &mut [f32], gradients: Slots<'_, '_>) = backward_body;
+    pub(super) fn backward(
+        sizes: Sizes,
+        inputs: &[View<'_>],
+        rows: Range<usize>,
+        saved: (&[f32], &[f32]),
+        scores: &mut [f32],
+        gradients: Slots<'_, '_>,
+    ) = backward_body;
 }

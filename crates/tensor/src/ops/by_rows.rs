@@ -1,9 +1,10 @@
 //! A sum over rows, computed and differentiated block by block.
 //!
-//! What comes after the last exchange between vertices (a time encoder, a head, a loss) treats every row by itself. So it
-//! can be run for a block of rows from beginning to end, forth and back, while everything that belongs to the block stays
-//! in the cache: the window is fused over time whatever the model is made of, and the memory is that of a block. This is
-//! legal because the result is a sum over rows: its gradient is known up to a factor, the gradient of the result.
+//! What comes after the last exchange between vertices (a time encoder, a head, a loss) treats every row by
+//! itself. So it can be run for a block of rows from beginning to end, forward and backward, while everything
+//! that belongs to the block stays in the cache: the window is fused over time whatever the model is made of,
+//! and the memory is that of a block. This is legal because the result is a sum over rows: its gradient is
+//! known up to a factor, the gradient of the result.
 
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,8 +19,8 @@ use crate::error::{Error, Result, expect_shape};
 use crate::op::{Back, Op, Shape, View};
 use crate::tape::{Numbers, Tape, Var};
 
-/// Sums of blocks that are taken side by side and then added in order: enough for many threads, and a fixed number, so
-/// that the result does not depend on how many there are.
+/// Sums of blocks that are taken side by side and then added in order: enough for many threads, and a fixed
+/// number, so that the result does not depend on how many there are.
 const SUMS: usize = 32;
 
 /// Numbers of a gradient that one thread scales or adds at a time.
@@ -55,8 +56,8 @@ impl<F> ByRows<'_, F>
 where
     F: Fn(&mut Tape<'_>, Range<usize>, &[Var], &[Var]) -> Result<Var> + Send + Sync,
 {
-    /// Runs one block forth and back; adds the gradients of shared inputs to `shared`, which has a sum for each that is wanted,
-    /// and writes those of rows to `own`.
+    /// Runs one block forward and backward; adds the gradients of shared inputs to `shared`, which has a sum
+    /// for each that is wanted, and writes those of rows to `own`.
     fn run_block(
         &self,
         arena: &Arena,
@@ -91,17 +92,17 @@ where
             let mut gradients = tape.backward_onto(sum, &[1.0], begun.collect::<Vec<_>>())?;
             for (&var, slot) in by_row.iter().zip(own) {
                 let Some(slot) = slot.as_deref_mut() else { continue };
-                match gradients.of(var) {
-                    Some(gradient) => slot.copy_from_slice(gradient),
+                match gradients.read(var)? {
+                    Some(gradient) => slot.copy_from_slice(&gradient),
                     None => slot.fill(0.0),
                 }
             }
             for (&var, sum) in all.iter().zip(shared) {
-                *sum = gradients.take(var).and_then(Numbers::into_host);
+                *sum = gradients.take(var).map(Numbers::into_host).transpose()?;
             }
         }
         within.add(&tape);
-        Ok(f64::from(tape.value(sum)[0]))
+        Ok(f64::from(tape.value(sum)?[0]))
     }
 }
 
@@ -233,7 +234,7 @@ where
             let Some(mine) = own.get(index).and_then(Option::as_deref) else {
                 return Err(Error::shape(
                     self.name(),
-                    "its gradients were taken before: there is one way back",
+                    "its gradients were taken before: there is one backward pass",
                 ));
             };
             add(gradient, mine);
@@ -253,8 +254,8 @@ where
 impl<'a> Tape<'a> {
     /// The sum of `body` over blocks of rows.
     ///
-    /// `by_row` have as many rows as there are, and the body sees a block of them; `shared` it sees whole. The body must
-    /// treat rows by themselves and give the sum over its rows, as one number.
+    /// `by_row` have as many rows as there are, and the body sees a block of them; `shared` it sees whole.
+    /// The body must treat rows by themselves and give the sum over its rows, as one number.
     pub fn sum_by_rows<F>(&mut self, rows: usize, by_row: &[Var], shared: &[Var], body: F) -> Result<Var>
     where
         F: Fn(&mut Tape<'_>, Range<usize>, &[Var], &[Var]) -> Result<Var> + Send + Sync + 'a,
@@ -264,7 +265,8 @@ impl<'a> Tape<'a> {
             return Err(Error::shape("by rows", "no inputs were given"));
         }
         if self.arena().is_elsewhere() {
-            // A GPU has no cache that a block would have to stay in: all rows are one block, and the way back is the tape's own.
+            // A GPU has no cache that a block would have to stay in: all rows are one block, and the backward
+            // pass is the tape's own.
             return body(self, 0..rows, by_row, shared);
         }
         let wants_gradient = inputs.iter().map(|&input| self.wants_gradient(input)).collect();
@@ -338,6 +340,6 @@ mod tests {
         let sum = tape.sum_by_rows(5, &[x], &[w], |tape, _, x, w| body(tape, x[0], w[0])).unwrap();
         tape.backward(sum).unwrap();
         let error = tape.backward(sum).err().unwrap().to_string();
-        assert!(error.contains("one way back"), "{error}");
+        assert!(error.contains("one backward pass"), "{error}");
     }
 }

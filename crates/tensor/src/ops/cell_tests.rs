@@ -1,4 +1,5 @@
-//! Checks of the fused cells: gradients, the same cells made of elementary operations, threads, extremes, shapes.
+//! Checks of the fused cells: gradients, the same cells made of elementary operations, threads, extremes,
+//! shapes.
 
 use super::pieces::tests::{equal, numbers, run, same_for_any_thread_count};
 use crate::check::gradient;
@@ -22,7 +23,8 @@ fn inputs(rows: usize, features: usize, width: usize, gates: usize, parts: usize
 
 const SHAPES: [(usize, usize, usize); 5] = [(1, 1, 1), (1, 3, 2), (5, 1, 1), (3, 2, 5), (4, 3, 2)];
 
-/// Every cell, with how many gates it has and of how many parts its state is, and the same cell made of elementary operations.
+/// Every cell, with how many gates it has and of how many parts its state is, and the same cell made of
+/// elementary operations.
 fn cells() -> Vec<(&'static str, usize, usize, Build, Build)> {
     vec![
         ("gated", 3, 1, |t, v| t.gated_cell(v[6], Some(v[3]), v[4]), |t, v| gated(t, v[6], v[3], v[4])),

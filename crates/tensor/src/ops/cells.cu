@@ -1,23 +1,28 @@
-// The parts of recurrent cells that are no products: a thread has one unit of one row. Pre-activations stand in rows of STRIDE numbers,
-// each gate in WIDTH columns; they are activated in place. Biases are null where they are in there already.
+// The parts of recurrent cells that are no products: a thread has one unit of one row. Pre-activations stand
+// in rows of STRIDE numbers, each gate in WIDTH columns; they are activated in place. Biases are null where
+// they are in there already.
 
-#define UNIT(count, width) \
+#define UNIT(count, width)          \
     const wide i = thread_number(); \
-    if (i >= count) return; \
-    const wide row = i / width; \
+    if (i >= count) return;         \
+    const wide row = i / width;     \
     const int unit = (int)(i % width);
 
-__device__ __forceinline__ float with(const float* bias, int at, float value) { return bias ? value + bias[at] : value; }
+__device__ __forceinline__ float with(const float* bias, int at, float value) {
+    return bias ? value + bias[at] : value;
+}
 
 // Columns of one matrix put among those of another.
-extern "C" __global__ void copy_columns(wide count, const float* from, int from_stride, float* to, int to_stride, int columns, int adds) {
+extern "C" __global__ void copy_columns(wide count, const float* from, int from_stride, float* to,
+                                        int to_stride, int columns, int adds) {
     const wide i = thread_number();
     if (i >= count) return;
     put(to + i / columns * to_stride + i % columns, from[i / columns * from_stride + i % columns], adds);
 }
 
 // Long short-term memory: gates i, f, g, o; the state is h and c side by side.
-extern "C" __global__ void lstm(wide count, int width, float* cell, const float* bias, const float* state, float* tangents, float* output) {
+extern "C" __global__ void lstm(wide count, int width, float* cell, const float* bias, const float* state,
+                                float* tangents, float* output) {
     UNIT(count, width)
     float* at = cell + row * 4 * width + unit;
     const float in = sigmoid(with(bias, unit, at[0]));
@@ -37,11 +42,13 @@ extern "C" __global__ void lstm(wide count, int width, float* cell, const float*
 }
 
 // Its gradients: of the gates, and of c before. The gradient of h before is put in by a product later.
-extern "C" __global__ void lstm_back(wide count, int width, const float* cell, const float* tangents, const float* state, const float* upstream,
-                                     float* gates, float* before, int adds) {
+extern "C" __global__ void lstm_back(wide count, int width, const float* cell, const float* tangents,
+                                     const float* state, const float* upstream, float* gates, float* before,
+                                     int adds) {
     UNIT(count, width)
     const float* at = cell + row * 4 * width + unit;
-    const float in = at[0], forget = at[width], gate = at[2 * width], out = at[3 * width], tangent = tangents[i];
+    const float in = at[0], forget = at[width], gate = at[2 * width], out = at[3 * width],
+                tangent = tangents[i];
     const float dh = upstream[row * 2 * width + unit];
     const float dc = fmaf(dh * out, fmaf(-tangent, tangent, 1.f), upstream[row * 2 * width + width + unit]);
     float* to = gates + row * 4 * width + unit;
@@ -52,8 +59,10 @@ extern "C" __global__ void lstm_back(wide count, int width, const float* cell, c
     if (before) put(before + row * 2 * width + width + unit, dc * forget, adds);
 }
 
-// The gated recurrent unit of cuDNN: parts r, z, the state's part of n, and n. Products of the state are in there already, if there is one.
-extern "C" __global__ void gru(wide count, int width, float* cell, const float* bias, const float* state_bias, const float* state, float* output) {
+// The gated recurrent unit of cuDNN: parts r, z, the state's part of n, and n. Products of the state are in
+// there already, if there is one.
+extern "C" __global__ void gru(wide count, int width, float* cell, const float* bias, const float* state_bias,
+                               const float* state, float* output) {
     UNIT(count, width)
     float* at = cell + row * 4 * width + unit;
     const float reset = sigmoid(with(bias, unit, at[0]) + state_bias[unit]);
@@ -67,11 +76,12 @@ extern "C" __global__ void gru(wide count, int width, float* cell, const float* 
     output[i] = fmaf(keep, (state ? state[i] : 0.f) - fresh, fresh);
 }
 
-extern "C" __global__ void gru_back(wide count, int width, const float* cell, const float* state, const float* upstream, float* gates,
-                                    float* before, int adds) {
+extern "C" __global__ void gru_back(wide count, int width, const float* cell, const float* state,
+                                    const float* upstream, float* gates, float* before, int adds) {
     UNIT(count, width)
     const float* at = cell + row * 4 * width + unit;
-    const float reset = at[0], keep = at[width], hidden = at[2 * width], fresh = at[3 * width], g = upstream[i];
+    const float reset = at[0], keep = at[width], hidden = at[2 * width], fresh = at[3 * width],
+                g = upstream[i];
     const float dn = g * (1.f - keep) * fmaf(-fresh, fresh, 1.f), dhidden = dn * reset;
     float* to = gates + row * 4 * width + unit;
     to[0] = dhidden * hidden * (1.f - reset);
@@ -82,7 +92,8 @@ extern "C" __global__ void gru_back(wide count, int width, const float* cell, co
 }
 
 // The gated cell of T-GCN: z, r, n. First r, and what of the state it lets through.
-extern "C" __global__ void gated_reset(wide count, int width, float* cell, const float* bias, const float* state, float* reset) {
+extern "C" __global__ void gated_reset(wide count, int width, float* cell, const float* bias,
+                                       const float* state, float* reset) {
     UNIT(count, width)
     float* at = cell + row * 3 * width + width + unit;
     const float r = sigmoid(with(bias, width + unit, *at));
@@ -91,7 +102,8 @@ extern "C" __global__ void gated_reset(wide count, int width, float* cell, const
 }
 
 // Then z, n and the new state.
-extern "C" __global__ void gated(wide count, int width, float* cell, const float* bias, const float* state, float* output) {
+extern "C" __global__ void gated(wide count, int width, float* cell, const float* bias, const float* state,
+                                 float* output) {
     UNIT(count, width)
     float* at = cell + row * 3 * width + unit;
     const float keep = sigmoid(with(bias, unit, at[0]));
@@ -101,8 +113,8 @@ extern "C" __global__ void gated(wide count, int width, float* cell, const float
     output[i] = fmaf(keep, (state ? state[i] : 0.f) - fresh, fresh);
 }
 
-extern "C" __global__ void gated_back(wide count, int width, const float* cell, const float* state, const float* upstream, float* gates,
-                                      float* before, int adds) {
+extern "C" __global__ void gated_back(wide count, int width, const float* cell, const float* state,
+                                      const float* upstream, float* gates, float* before, int adds) {
     UNIT(count, width)
     const float* at = cell + row * 3 * width + unit;
     const float keep = at[0], fresh = at[2 * width], g = upstream[i], stays = g * (1.f - keep);
@@ -114,8 +126,8 @@ extern "C" __global__ void gated_back(wide count, int width, const float* cell, 
 }
 
 // The gradient of r from that of what it let through, which goes on to the state.
-extern "C" __global__ void gated_reset_back(wide count, int width, const float* cell, const float* state, const float* through, float* gates,
-                                            float* before) {
+extern "C" __global__ void gated_reset_back(wide count, int width, const float* cell, const float* state,
+                                            const float* through, float* gates, float* before) {
     UNIT(count, width)
     const float r = cell[row * 3 * width + width + unit], passed = through[i] * r;
     gates[row * 3 * width + width + unit] = passed * state[i] * (1.f - r);

@@ -1,7 +1,7 @@
 //! Cross entropy from logits, with one class for each row.
 //!
-//! What is put aside is the logarithm of the sum of exponentials of each row, relative to which every exponential is at
-//! most one; the gradient is computed from it in one pass.
+//! What is put aside is the logarithm of the sum of exponentials of each row, relative to which every
+//! exponential is at most one; the gradient is computed from it in one pass.
 
 use super::loss::weights_of;
 use super::pieces::{by_pieces, sum_by_pieces, taken};
@@ -168,11 +168,11 @@ impl Op for CrossEntropy {
 impl Tape<'_> {
     /// `-scale * sum of weight * log softmax(logits)[class]`, with a class for each row.
     ///
-    /// Classes are whole numbers in one column; -1 stands for a row that does not count. Weights of classes are one row,
-    /// weights of rows one column; where there are none they are one.
+    /// Classes are whole numbers in one column; -1 stands for a row that does not count. Weights of classes
+    /// are one row, weights of rows one column; where there are none they are one.
     ///
-    /// A class that there is not is an error. On a GPU it is one where classes come from the host, as long as they are not
-    /// held; otherwise the loss is not a number.
+    /// A class that there is not is an error. On a GPU it is one where classes come from the host, as long as
+    /// they are not held; otherwise the loss is not a number.
     pub fn cross_entropy(
         &mut self,
         logits: Var,
@@ -188,7 +188,7 @@ impl Tape<'_> {
             let columns = self.shape(logits).columns;
             match self.nodes[classes.0].value {
                 Value::Filled(class) if !self.shape(classes).is_empty() => expect_classes(&[class], columns)?,
-                _ => expect_classes(self.value(classes), columns)?,
+                _ => expect_classes(self.value(classes)?, columns)?,
             }
         }
         self.apply(CrossEntropy { scale, has_class_weights: class_weights.is_some() }, &inputs)
@@ -202,7 +202,8 @@ mod tests {
     use crate::Arena;
     use crate::check::gradient;
 
-    /// Cross entropy with class 0 for every row, weights of classes or not, and a weight of 0.5 for every row or not.
+    /// Cross entropy with class 0 for every row, weights of classes or not, and a weight of 0.5 for every row
+    /// or not.
     fn build(class: f32, by_class: bool, by_row: bool) -> impl Fn(&mut Tape<'_>, &[Var]) -> Result<Var> {
         move |tape, vars| {
             let shape = tape.shape(vars[0]);

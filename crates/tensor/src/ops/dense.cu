@@ -15,11 +15,13 @@ extern "C" __global__ void only_positive(wide count, const float* output, float*
     if (i < count && !(output[i] > 0.f)) upstream[i] = 0.f;
 }
 
-// Sums of some columns over a share of the rows: a block has 32 columns and a share; its 8 warps take turns at the rows.
+// Sums of some columns over a share of the rows: a block has 32 columns and a share; its 8 warps take turns
+// at the rows.
 extern "C" __global__ void __launch_bounds__(256)
     column_sums(wide rows, const float* values, wide stride, int columns, float* parts) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, column = blockIdx.y * 32 + lane;
-    const wide share = (rows + gridDim.x - 1) / gridDim.x, first = share * blockIdx.x, end = min(first + share, rows);
+    const wide share = (rows + gridDim.x - 1) / gridDim.x, first = share * blockIdx.x,
+               end = min(first + share, rows);
     __shared__ float sums[8][32];
     float sum = 0.f;
     if (column < columns)
@@ -33,7 +35,8 @@ extern "C" __global__ void __launch_bounds__(256)
 }
 
 // Adds the shares of each column in order, in double precision: a warp has a column.
-extern "C" __global__ void column_sums_of_shares(wide columns, const float* parts, wide stride, int shares, float* output, int adds) {
+extern "C" __global__ void column_sums_of_shares(wide columns, const float* parts, wide stride, int shares,
+                                                 float* output, int adds) {
     const wide column = thread_number() / 32;
     const int lane = threadIdx.x % 32;
     if (column >= columns) return;

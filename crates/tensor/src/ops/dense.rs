@@ -8,7 +8,8 @@ use crate::error::Result;
 /// The kernels.
 pub(crate) const DENSE: Source = Source { name: "dense", text: include_str!("dense.cu"), samples: &[&[]] };
 
-/// Shares of rows that are summed side by side: enough for the largest GPUs, and a fixed number, so that results do not depend on it.
+/// Shares of rows that are summed side by side: enough for the largest GPUs, and a fixed number, so that
+/// results do not depend on it.
 const SHARES: usize = 512;
 
 /// Sums over all rows of some columns of a matrix whose rows are `stride` apart.
@@ -31,7 +32,8 @@ pub(crate) fn column_sums_on(
     shares_of_columns(device, (parts.all(), count), shares, output)
 }
 
-/// Adds up sums over shares of rows, which stand in rows of `stride` numbers, in order: as many columns as the output has.
+/// Adds up sums over shares of rows, which stand in rows of `stride` numbers, in order: as many columns as
+/// the output has.
 pub(crate) fn shares_of_columns(
     device: &Device,
     (parts, stride): (Slice<'_>, usize),

@@ -1,7 +1,8 @@
-//! Inverted dropout (Srivastava et al., 2014): some numbers become zero, the others are scaled up to keep the mean.
+//! Inverted dropout (Srivastava et al., 2014): some numbers become zero, the others are scaled up to keep the
+//! mean.
 //!
-//! Whether a number stays is a function of the seed and of its place, so the way back asks again instead of remembering,
-//! and the mask does not depend on threads or on how rows are split into blocks.
+//! Whether a number stays is a function of the seed and of its place, so the backward pass computes it again
+//! instead of storing it, and the mask does not depend on threads or on how rows are split into blocks.
 
 use super::pieces::{by_pieces, taken};
 use super::pointwise::POINTWISE;
@@ -41,7 +42,8 @@ simd! {
     fn masked(x: &[f32], mask: Mask, first: u64, output: &mut [f32]) = masked_body;
 }
 
-/// Which rows of a larger matrix the rows of a part are: what decides about a number is its place in the larger one.
+/// Which rows of a larger matrix the rows of a part are: what decides about a number is its place in the
+/// larger one.
 #[derive(Clone, Debug)]
 pub enum Places<'a> {
     /// Those from this one on.

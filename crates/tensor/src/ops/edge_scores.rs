@@ -1,5 +1,5 @@
-//! Scores of the entries of a sparse matrix, as graph attention has them: what the row says and what the column says are
-//! added, and negative sums are flattened.
+//! Scores of the entries of a sparse matrix, as graph attention has them: what the row says and what the
+//! column says are added, and negative sums are flattened.
 
 use std::sync::Arc;
 
@@ -110,7 +110,7 @@ impl Op for EdgeScores<'_> {
 
     fn cuda_back(&self, back: cuda::Back<'_>) -> Result<()> {
         let (device, heads) = (back.device, back.output.shape.columns);
-        // In place: nobody needs the gradient of the scores afterwards.
+        // In place: nothing needs the gradient of the scores afterwards.
         let arguments = [back.output.values.into(), self.slope.into(), back.upstream.into()];
         device.each(&EDGES, "edge_scores_back", back.upstream.len(), &arguments)?;
         if let Some(left) = back.gradients[0] {
@@ -126,7 +126,8 @@ impl Op for EdgeScores<'_> {
 }
 
 impl Tape<'_> {
-    /// For each entry and head, `left` at its row plus `right` at its column, times `slope` where that is negative.
+    /// For each entry and head, `left` at its row plus `right` at its column, times `slope` where that is
+    /// negative.
     pub fn edge_scores(&mut self, pattern: Arc<Pattern>, left: Var, right: Var, slope: f32) -> Result<Var> {
         let arena = self.arena();
         self.apply(EdgeScores { arena, pattern, slope }, &[left, right])

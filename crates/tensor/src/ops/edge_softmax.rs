@@ -1,8 +1,8 @@
 //! Shares of the entries of each row: positive, and one in sum, for each head by itself.
 //!
-//! The largest score of a row is subtracted first, so that no exponential overflows. A row that was cut into segments is
-//! done in two passes: each segment by itself, relative to its own largest score, and then by the factor that relates it
-//! to its row.
+//! The largest score of a row is subtracted first, so that no exponential overflows. A row that was cut into
+//! segments is done in two passes: each segment by itself, relative to its own largest score, and then by the
+//! factor that relates it to its row.
 
 use std::sync::Arc;
 
@@ -22,14 +22,15 @@ struct EdgeSoftmax<'a> {
     pattern: Arc<Pattern>,
 }
 
-/// A piece, what it may write to, and numbers about the last line it worked on: for a segment, those of the segment.
+/// A piece, what it may write to, and numbers about the last line it worked on: for a segment, those of the
+/// segment.
 struct Share<'p, 'j> {
     piece: &'p Piece,
     output: &'j mut [f32],
     about: &'j mut [f32],
 }
 
-/// Deals out `output`, with a row for each entry, and `about`, with a row for each piece.
+/// Divides `output`, with a row for each entry, and `about`, with a row for each piece.
 fn deal<'p, 'j>(
     lines: &'p Lines,
     heads: usize,
@@ -49,8 +50,14 @@ fn cut_lines<'s, 'p, 'j>(shares: &'s mut [Share<'p, 'j>]) -> impl Iterator<Item 
 }
 
 simd! {
-    /// Shares of whole lines; of a segment, exponentials relative to its largest score, which and whose sum it notes.
-    fn exponentials(lines: &Lines, scores: &[f32], heads: usize, share: &mut Share<'_, '_>) = exponentials_body;
+    /// Shares of whole lines; of a segment, exponentials relative to its largest score, which and whose sum
+    /// it notes.
+    fn exponentials(
+        lines: &Lines,
+        scores: &[f32],
+        heads: usize,
+        share: &mut Share<'_, '_>,
+    ) = exponentials_body;
 }
 
 #[inline(always)]

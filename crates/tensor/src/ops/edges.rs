@@ -8,7 +8,7 @@ use crate::error::Result;
 /// The kernels.
 pub(crate) const EDGES: Source = Source { name: "edges", text: include_str!("edges.cu"), samples: &[&[]] };
 
-/// Rows of at most so many numbers are summed by lanes that go through the entries instead of the columns.
+/// Rows of at most this many numbers are summed by lanes that go through the entries instead of the columns.
 const NARROW: usize = 16;
 
 /// Runs a kernel with a warp for each segment of lines, of which it is told first.
@@ -24,7 +24,8 @@ pub(crate) fn by_segments(
     device.run(source, name, &[], Launch::each(32 * lines.count), &all)
 }
 
-/// For each line, the sum over its entries of their rows of `x`, which has one for each in the original order.
+/// For each line, the sum over its entries of their rows of `x`, which has one for each in the original
+/// order.
 pub(crate) fn sums_of_entries(
     device: &Device,
     lines: &LinesOn,

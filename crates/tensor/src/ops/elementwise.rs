@@ -1,4 +1,5 @@
-//! Operations number by number: sums, differences and products of matrices, a factor, a row added to every row.
+//! Operations number by number: sums, differences and products of matrices, a factor, a row added to every
+//! row.
 
 use super::dense::column_sums_on;
 use super::pieces::{by_pieces, taken};

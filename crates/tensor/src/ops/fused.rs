@@ -1,8 +1,8 @@
 //! Recurrent cells with their products inside, on the tensor cores of a GPU.
 //!
-//! Where the precision of the device is single, factors are split in two and products are as exact as others in single precision;
-//! where it is less, factors are rounded. Taken where the weights fit into shared memory; otherwise cells go the other way, with
-//! products by cuBLAS.
+//! Where the precision of the device is single, factors are split in two and products are as exact as others
+//! in single precision; where it is less, factors are rounded. Taken where the weights fit into shared
+//! memory; otherwise cells go the other way, with products by cuBLAS.
 
 use super::dense::shares_of_columns;
 use crate::cuda::{Argument, Device, Launch, Precision, Slice, Source, Sum};
@@ -65,8 +65,8 @@ pub(super) struct Fused {
     pub state: bool,
 }
 
-/// What a cell reads and writes on its way forth.
-pub(super) struct Forth<'a> {
+/// What a cell reads and writes in the forward pass.
+pub(super) struct ForwardCall<'a> {
     pub x: Slice<'a>,
     pub x_weight: Slice<'a>,
     pub bias: Slice<'a>,
@@ -80,8 +80,8 @@ pub(super) struct Forth<'a> {
     pub output: Slice<'a>,
 }
 
-/// What a cell reads and writes on its way back.
-pub(super) struct Backwards<'a> {
+/// What a cell reads and writes in the backward pass.
+pub(super) struct BackwardCall<'a> {
     pub cell: Slice<'a>,
     pub aside: Option<Slice<'a>>,
     pub upstream: Slice<'a>,
@@ -117,7 +117,7 @@ impl Fused {
         device.precision() == Precision::Single
     }
 
-    /// Warps of a block on the way forth: more where each multiplies by itself, as far as registers allow.
+    /// Warps of a block in the forward pass: more where each multiplies by itself, as far as registers allow.
     fn warps_forth(&self, device: &Device) -> usize {
         if Self::splits(device) && self.cell != Cell::Lstm { 12 } else { WARPS }
     }
@@ -144,7 +144,7 @@ impl Fused {
         aligned && self.rows > 0 && self.rows < i32::MAX as usize
     }
 
-    /// Whether this way can be taken forth.
+    /// Whether the fused kernel can be used in the forward pass.
     pub fn goes_forth(&self, device: &Device) -> bool {
         self.suits() && self.bytes_forth() <= device.facts().shared_bytes
     }
@@ -166,7 +166,7 @@ impl Fused {
     }
 
     /// The cell and its new state.
-    pub fn forward(&self, device: &Device, way: &Forth<'_>) -> Result<()> {
+    pub fn forward(&self, device: &Device, way: &ForwardCall<'_>) -> Result<()> {
         let [state, state_weight] = [0, 1].map(|part| way.state.map(|state| state[part]));
         let arguments = [
             Argument::from(self.rows as i32),
@@ -192,7 +192,7 @@ impl Fused {
     }
 
     /// The gradients of the gates, of the state, of the input and of the biases.
-    pub fn backward(&self, device: &Device, way: &Backwards<'_>) -> Result<()> {
+    pub fn backward(&self, device: &Device, way: &BackwardCall<'_>) -> Result<()> {
         let wants_dx = way.dx.is_some();
         let launch = self.launch(device, self.bytes_back(wants_dx), WARPS);
         let columns = self.groups()[0] * self.width;

@@ -1,15 +1,18 @@
-// Recurrent cells with their products inside, on tensor cores; sums are kept in single precision. The weights stay in shared memory while
-// rows stream past in registers, so pre-activations are never written to memory and no warp waits for another.
+// Recurrent cells with their products inside, on tensor cores; sums are kept in single precision. The weights
+// stay in shared memory while rows stream past in registers, so pre-activations are never written to memory
+// and no warp waits for another.
 //
-// CELL is the kind of cell, WIDTH that of the state (16, 32 or 64), INPUT that of the input (a multiple of 16), STATE whether there is a
-// state before, DX whether the gradient of the input is wanted. SPLIT is 0 where factors are rounded to TF32; otherwise each is the sum of
-// two such numbers and three products are taken, which leaves errors of about 2^-22: as much as single precision itself makes in such sums.
-// What the parts of a row of gates are is the same as in cells.cu.
+// CELL is the kind of cell, WIDTH that of the state (16, 32 or 64), INPUT that of the input (a multiple of
+// 16), STATE whether there is a state before, DX whether the gradient of the input is wanted. SPLIT is 0
+// where factors are rounded to TF32; otherwise each is the sum of two such numbers and three products are
+// taken, which leaves errors of about 2^-22: as much as single precision itself makes in such sums. What the
+// parts of a row of gates are is the same as in cells.cu.
 //
-// A warp has 16 rows. A lane has rows `lane / 4` and 8 below it; of every 16 columns it has four neighbours, from `4 * (lane % 4)` on. Both
-// factors' order within a product is ours to choose, so weights are packed such that rows can be taken as they stand in memory, and sums as
-// they are, for factors of the next product. Four warps have 64 rows: on Hopper they multiply together, and weights go from shared memory to
-// the tensor cores without passing through registers.
+// A warp has 16 rows. A lane has rows `lane / 4` and 8 below it; of every 16 columns it has four neighbours,
+// from `4 * (lane % 4)` on. Both factors' order within a product is ours to choose, so weights are packed
+// such that rows can be taken as they stand in memory, and sums as they are, for factors of the next product.
+// Four warps have 64 rows: on Hopper they multiply together, and weights go from shared memory to the tensor
+// cores without passing through registers.
 
 #define LSTM 0
 #define GRU 1
@@ -27,9 +30,10 @@
 #define H_COLUMNS (CELL == LSTM ? 4 * WIDTH : 3 * WIDTH)
 #define STATE_WIDTH (CELL == LSTM ? 2 * WIDTH : WIDTH)
 
-// Whether four warps multiply together: on the way forth, where the processor can and registers are enough for the rows that come next. On
-// the way back, which waits for memory, it gains nothing.
-#if defined(__CUDA_ARCH_FEAT_SM90_ALL) && defined(FORWARD) && WIDTH == 64 && !SPLIT && INPUT <= (CELL == GATED ? 128 : 64)
+// Whether four warps multiply together: in the forward pass, where the processor can and registers are enough
+// for the rows that come next. In the backward pass, which is bound by memory, it gains nothing.
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL) && defined(FORWARD) && WIDTH == 64 && !SPLIT && \
+    INPUT <= (CELL == GATED ? 128 : 64)
 #define TOGETHER 1
 #else
 #define TOGETHER 0
@@ -38,10 +42,15 @@
 extern __shared__ float shared[];
 
 // The group of gates that part `number` of an input's product goes to.
-__device__ __forceinline__ constexpr int x_group(int number) { return CELL == GRU && number == 2 ? 3 : number; }
+__device__ __forceinline__ constexpr int x_group(int number) {
+    return CELL == GRU && number == 2 ? 3 : number;
+}
 
-// A factor, rounded to what the tensor cores take unless it is split: they pass over the last 13 bits. What is no number stays none.
-__device__ __forceinline__ float kept(float x) { return SPLIT || x != x ? x : __uint_as_float(__float_as_uint(x) + 0x1000u); }
+// A factor, rounded to what the tensor cores take unless it is split: they pass over the last 13 bits. NaN
+// stays NaN.
+__device__ __forceinline__ float kept(float x) {
+    return SPLIT || x != x ? x : __uint_as_float(__float_as_uint(x) + 0x1000u);
+}
 
 // What a lane has of sixteen columns: four of one row, and four of the row 8 below.
 struct Piece {
@@ -67,14 +76,18 @@ struct Rows {
         Piece piece;
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-            const float4 four = there[half] ? *(const float4*)(matrix + (first + 8 * half) * stride + column + 4 * (threadIdx.x & 3))
-                                            : make_float4(0.f, 0.f, 0.f, 0.f);
-            piece.of[4 * half] = four.x, piece.of[4 * half + 1] = four.y, piece.of[4 * half + 2] = four.z, piece.of[4 * half + 3] = four.w;
+            const float4 four =
+                there[half]
+                    ? *(const float4*)(matrix + (first + 8 * half) * stride + column + 4 * (threadIdx.x & 3))
+                    : make_float4(0.f, 0.f, 0.f, 0.f);
+            piece.of[4 * half] = four.x, piece.of[4 * half + 1] = four.y, piece.of[4 * half + 2] = four.z,
+                         piece.of[4 * half + 3] = four.w;
         }
         return piece;
     }
 
-    __device__ __forceinline__ void store(float* matrix, int stride, int column, const Piece& piece, int adds = 0) const {
+    __device__ __forceinline__ void store(float* matrix, int stride, int column, const Piece& piece,
+                                          int adds = 0) const {
 #pragma unroll
         for (int half = 0; half < 2; ++half)
             if (there[half]) {
@@ -94,14 +107,15 @@ __device__ __forceinline__ Rows rows_of(int tile, int rows) {
     return here;
 }
 
-// A weight of `inner` by 8 * `tiles` numbers, packed: for every eight of its rows and eight of its columns 64 numbers. The number
-// at (k, n) is at weight[k * by_inner + n * by_column].
+// A weight of `inner` by 8 * `tiles` numbers, packed: for every eight of its rows and eight of its columns 64
+// numbers. The number at (k, n) is at weight[k * by_inner + n * by_column].
 struct Weight {
     float* packed;
     int tiles;
 };
 
-__device__ __forceinline__ Weight pack(float*& room, const float* weight, int inner, int tiles, int by_inner, int by_column) {
+__device__ __forceinline__ Weight pack(float*& room, const float* weight, int inner, int tiles, int by_inner,
+                                       int by_column) {
     const int all = inner * tiles * 8;
     // Many at a time: every block begins with this, and nothing else is under way.
     const int many = 16;
@@ -112,7 +126,8 @@ __device__ __forceinline__ Weight pack(float*& room, const float* weight, int in
             const int i = min(first + j * THREADS, all - 1);
             // Where four warps multiply together, two times 32 numbers for the lanes; otherwise 32 times two.
             const int lane = TOGETHER ? i & 31 : i >> 1 & 31, late = TOGETHER ? i >> 5 & 1 : i & 1;
-            const int k = (lane & 3) + 4 * late, n = lane >> 2, tile = (i >> 6) % tiles, step = (i >> 6) / tiles;
+            const int k = (lane & 3) + 4 * late, n = lane >> 2, tile = (i >> 6) % tiles,
+                      step = (i >> 6) / tiles;
             const int row = 16 * (step >> 1) + 4 * (k & 3) + 2 * (step & 1) + (k >> 2);
             const int column = 16 * (tile >> 1) + 4 * (n >> 1) + 2 * (tile & 1) + (n & 1);
             read[j] = weight[row * by_inner + column * by_column];
@@ -159,9 +174,11 @@ template <int COUNT> __device__ __forceinline__ void pin(float (*sums)[4]) {
 }
 
 __device__ __forceinline__ void multiply_add(float* sum, const unsigned* a, const unsigned* b) {
-    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};"
-                 : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+    asm volatile(
+        "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
+        "{%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};"
+        : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
 // Factors as products take them: what of them TF32 can hold, and what is left.
@@ -176,22 +193,30 @@ template <int COUNT> struct Factors {
 
 #if TOGETHER
 __device__ __forceinline__ void multiply_together(float (*d)[4], const unsigned* a, const float* weight) {
-    // Eight columns and four rows of a weight are 128 bytes; the next four rows come next, then the next eight columns.
-    const unsigned long long from = ((unsigned)__cvta_generic_to_shared(weight) & 0x3ffffu) >> 4 | 8ull << 16 | 16ull << 32;
+    // Eight columns and four rows of a weight are 128 bytes; the next four rows come next, then the next
+    // eight columns.
+    const unsigned long long from =
+        ((unsigned)__cvta_generic_to_shared(weight) & 0x3ffffu) >> 4 | 8ull << 16 | 16ull << 32;
     asm volatile(
         "{.reg .pred p; setp.ne.b32 p, 1, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n64k8.f32.tf32.tf32 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,"
+        "wgmma.mma_async.sync.aligned.m64n64k8.f32.tf32.tf32 "
+        "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,"
         "%23,%24,%25,%26,%27,%28,%29,%30,%31}, {%32,%33,%34,%35}, %36, p, 1, 1;}"
-        : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]), "+f"(d[1][1]), "+f"(d[1][2]), "+f"(d[1][3]),
-          "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]), "+f"(d[3][0]), "+f"(d[3][1]), "+f"(d[3][2]), "+f"(d[3][3]),
-          "+f"(d[4][0]), "+f"(d[4][1]), "+f"(d[4][2]), "+f"(d[4][3]), "+f"(d[5][0]), "+f"(d[5][1]), "+f"(d[5][2]), "+f"(d[5][3]),
-          "+f"(d[6][0]), "+f"(d[6][1]), "+f"(d[6][2]), "+f"(d[6][3]), "+f"(d[7][0]), "+f"(d[7][1]), "+f"(d[7][2]), "+f"(d[7][3])
+        : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]), "+f"(d[1][1]),
+          "+f"(d[1][2]), "+f"(d[1][3]), "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]),
+          "+f"(d[3][0]), "+f"(d[3][1]), "+f"(d[3][2]), "+f"(d[3][3]), "+f"(d[4][0]), "+f"(d[4][1]),
+          "+f"(d[4][2]), "+f"(d[4][3]), "+f"(d[5][0]), "+f"(d[5][1]), "+f"(d[5][2]), "+f"(d[5][3]),
+          "+f"(d[6][0]), "+f"(d[6][1]), "+f"(d[6][2]), "+f"(d[6][3]), "+f"(d[7][0]), "+f"(d[7][1]),
+          "+f"(d[7][2]), "+f"(d[7][3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(from));
 }
 #endif
 
-// Adds to the sums the products of sixteen columns with rows `block` (of sixteen each) of a weight, for COUNT eights of its columns.
-template <int COUNT> __device__ __forceinline__ void multiply(float (*sums)[4], const Piece& piece, const Weight& weight, int block, int first_tile) {
+// Adds to the sums the products of sixteen columns with rows `block` (of sixteen each) of a weight, for COUNT
+// eights of its columns.
+template <int COUNT> __device__ __forceinline__ void multiply(float (*sums)[4], const Piece& piece,
+                                                              const Weight& weight, int block,
+                                                              int first_tile) {
     const float* from = weight.packed + (2 * block * weight.tiles + first_tile) * 64;
     Factors<4> a[2];
 #pragma unroll
@@ -200,14 +225,17 @@ template <int COUNT> __device__ __forceinline__ void multiply(float (*sums)[4], 
     for (int j = 0; j < COUNT; j += TOGETHER ? 8 : 1) {
 #if TOGETHER
 #pragma unroll
-        for (int step = 0; step < 2; ++step) multiply_together(sums + j, a[step].high, from + (step * weight.tiles + j) * 64);
+        for (int step = 0; step < 2; ++step)
+            multiply_together(sums + j, a[step].high, from + (step * weight.tiles + j) * 64);
 #else
-        // Tensor cores cut off what does not fit into a sum instead of rounding it. Where that counts, few products are summed there.
+        // Tensor cores cut off what does not fit into a sum instead of rounding it. Where that counts, few
+        // products are summed there.
         float few[4] = {};
         float* sum = SPLIT ? few : sums[j];
 #pragma unroll
         for (int step = 0; step < 2; ++step) {
-            const float2 two = *(const float2*)(from + (step * weight.tiles + j) * 64 + 2 * (threadIdx.x & 31));
+            const float2 two =
+                *(const float2*)(from + (step * weight.tiles + j) * 64 + 2 * (threadIdx.x & 31));
             Factors<2> b;
             b.set(0, two.x);
             b.set(1, two.y);
@@ -236,16 +264,19 @@ __device__ __forceinline__ float soft_step(float x) { return falling(-LOG2_E * x
 __device__ __forceinline__ float soft_sign(float x) { return fmaf(-2.f, falling(2.f * LOG2_E * x), 1.f); }
 
 // The tile that this warp's four begin with: the same for all lanes, and the compiler is to know it.
-__device__ __forceinline__ int first_tile() { return blockIdx.x * TEAMS + __shfl_sync(ALL_LANES, threadIdx.x / 128, 0); }
+__device__ __forceinline__ int first_tile() {
+    return blockIdx.x * TEAMS + __shfl_sync(ALL_LANES, threadIdx.x / 128, 0);
+}
 
 #ifdef FORWARD
-// Adds the products of rows with a weight to the sums of the groups of gates: of rows that are there already, or are loaded one sixteen of
-// columns after the other. Code for warps by themselves is long, so their loop is not written out.
+// Adds the products of rows with a weight to the sums of the groups of gates: of rows that are there already,
+// or are loaded one sixteen of columns after the other. Code for warps by themselves is long, so their loop
+// is not written out.
 template <int COUNT, int PARTS, bool OF_INPUT>
-__device__ __forceinline__ void multiply_rows(float (*sums)[TILES][4], const Piece* pieces, const Rows& here, const float* matrix, int stride,
-                                              const Weight& weight) {
+__device__ __forceinline__ void multiply_rows(float (*sums)[TILES][4], const Piece* pieces, const Rows& here,
+                                              const float* matrix, int stride, const Weight& weight) {
     begin_products();
-#pragma unroll (TOGETHER ? COUNT : 1)
+#pragma unroll(TOGETHER ? COUNT : 1)
     for (int block = 0; block < COUNT; ++block) {
 #if TOGETHER
         const Piece& piece = pieces[block];
@@ -253,15 +284,18 @@ __device__ __forceinline__ void multiply_rows(float (*sums)[TILES][4], const Pie
         const Piece piece = here.load(matrix, stride, 16 * block).rounded();
 #endif
 #pragma unroll
-        for (int part = 0; part < PARTS; ++part) multiply<TILES>(sums[OF_INPUT ? x_group(part) : part], piece, weight, block, part * TILES);
+        for (int part = 0; part < PARTS; ++part)
+            multiply<TILES>(sums[OF_INPUT ? x_group(part) : part], piece, weight, block, part * TILES);
     }
     end_products();
     pin<GROUPS * TILES>(sums[0]);
 }
 
-template <int COUNT> __device__ __forceinline__ void load_all(Piece* pieces, const Rows& here, const float* matrix, int stride, int column) {
+template <int COUNT> __device__ __forceinline__ void load_all(Piece* pieces, const Rows& here,
+                                                              const float* matrix, int stride, int column) {
 #pragma unroll
-    for (int block = 0; block < COUNT; ++block) pieces[block] = here.load(matrix, stride, column + 16 * block);
+    for (int block = 0; block < COUNT; ++block)
+        pieces[block] = here.load(matrix, stride, column + 16 * block);
 }
 
 template <int COUNT> __device__ __forceinline__ void round_all(Piece* to, const Piece* from) {
@@ -285,9 +319,9 @@ __device__ __forceinline__ void begin_with(float (*sums)[4], const float* bias, 
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
-    fused_forward(int rows, const float* __restrict__ x, const float* __restrict__ x_weight, const float* bias,
-                  const float* __restrict__ state, const float* __restrict__ h_weight, const float* h_bias, float* cell, float* aside,
-                  float* output) {
+    fused_forward(int rows, const float* __restrict__ x, const float* __restrict__ x_weight,
+                  const float* bias, const float* __restrict__ state, const float* __restrict__ h_weight,
+                  const float* h_bias, float* cell, float* aside, float* output) {
     float* room = shared;
     const Weight of_x = pack(room, x_weight, INPUT, X_GROUPS * TILES, X_GROUPS * WIDTH, 1);
     Weight of_h, of_n;
@@ -297,12 +331,18 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     const int tiles = (rows + 63) / 64, stride = gridDim.x * TEAMS;
     int tile = first_tile();
     Rows here = rows_of(tile, rows);
-    // Rows of the next tile are asked for as soon as those of this one are done with. `before` is what the new state is mixed from.
+    // Rows of the next tile are loaded as soon as those of this one are done. `before` is what the
+    // new state is mixed from.
     Piece input[TOGETHER ? X_BLOCKS : 1], hidden[TOGETHER ? BLOCKS : 1], before[TOGETHER ? BLOCKS : 1];
-    auto old = [&](int block) { return TOGETHER ? before[TOGETHER ? block : 0] : here.load(state, STATE_WIDTH, STATE_WIDTH - WIDTH + 16 * block); };
+    auto old = [&](int block) {
+        return TOGETHER ? before[TOGETHER ? block : 0]
+                        : here.load(state, STATE_WIDTH, STATE_WIDTH - WIDTH + 16 * block);
+    };
     if (TOGETHER) load_all<TOGETHER ? X_BLOCKS : 0>(input, here, x, INPUT, 0);
-    if (TOGETHER && STATE && CELL == LSTM) load_all<TOGETHER ? BLOCKS : 0>(hidden, here, state, STATE_WIDTH, 0);
-    if (TOGETHER && STATE) load_all<TOGETHER ? BLOCKS : 0>(before, here, state, STATE_WIDTH, STATE_WIDTH - WIDTH);
+    if (TOGETHER && STATE && CELL == LSTM)
+        load_all<TOGETHER ? BLOCKS : 0>(hidden, here, state, STATE_WIDTH, 0);
+    if (TOGETHER && STATE)
+        load_all<TOGETHER ? BLOCKS : 0>(before, here, state, STATE_WIDTH, STATE_WIDTH - WIDTH);
     for (; tile < tiles; tile += stride) {
         const Rows next = rows_of(tile + stride, rows);
         float sums[GROUPS][TILES][4];
@@ -320,7 +360,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         if (STATE) {
             if (TOGETHER) round_all<TOGETHER ? BLOCKS : 0>(hidden, CELL == LSTM ? hidden : before);
             multiply_rows<BLOCKS, H_GROUPS, false>(sums, hidden, here, state, STATE_WIDTH, of_h);
-            if (TOGETHER && CELL == LSTM) load_all<TOGETHER ? BLOCKS : 0>(hidden, next, state, STATE_WIDTH, 0);
+            if (TOGETHER && CELL == LSTM)
+                load_all<TOGETHER ? BLOCKS : 0>(hidden, next, state, STATE_WIDTH, 0);
         }
         if (STATE && CELL == GATED) {
             Piece passed[BLOCKS];
@@ -339,7 +380,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             }
             begin_products();
 #pragma unroll
-            for (int block = 0; block < BLOCKS; ++block) multiply<TILES>(sums[2], passed[block], of_n, block, 0);
+            for (int block = 0; block < BLOCKS; ++block)
+                multiply<TILES>(sums[2], passed[block], of_n, block, 0);
             end_products();
             pin<TILES>(sums[2]);
         }
@@ -351,26 +393,32 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             for (int e = 0; e < 8; ++e) {
                 const float h = from.of[e];
                 if (CELL == LSTM) {
-                    const float in = soft_step(SUM(sums[0], block, e)), forget = soft_step(SUM(sums[1], block, e));
-                    const float gate = soft_sign(SUM(sums[2], block, e)), out = soft_step(SUM(sums[GROUPS - 1], block, e));
+                    const float in = soft_step(SUM(sums[0], block, e)),
+                                forget = soft_step(SUM(sums[1], block, e));
+                    const float gate = soft_sign(SUM(sums[2], block, e)),
+                                out = soft_step(SUM(sums[GROUPS - 1], block, e));
                     const float c = in * gate + forget * h, tangent = soft_sign(c);
                     gates[0].of[e] = in, gates[1].of[e] = forget, gates[2].of[e] = gate, gates[3].of[e] = out;
                     shown.of[e] = out * tangent, other.of[e] = c;
                     SUM(sums[0], block, e) = tangent;
                 } else if (CELL == GRU) {
-                    const float r = soft_step(SUM(sums[0], block, e)), keep = soft_step(SUM(sums[1], block, e)), hidden = SUM(sums[2], block, e);
+                    const float r = soft_step(SUM(sums[0], block, e)),
+                                keep = soft_step(SUM(sums[1], block, e)), hidden = SUM(sums[2], block, e);
                     const float fresh = soft_sign(SUM(sums[GROUPS - 1], block, e) + r * hidden);
-                    gates[0].of[e] = r, gates[1].of[e] = keep, gates[2].of[e] = hidden, gates[3].of[e] = fresh;
+                    gates[0].of[e] = r, gates[1].of[e] = keep, gates[2].of[e] = hidden,
+                    gates[3].of[e] = fresh;
                     shown.of[e] = fresh + keep * (h - fresh);
                 } else {
-                    const float keep = soft_step(SUM(sums[0], block, e)), fresh = soft_sign(SUM(sums[2], block, e));
+                    const float keep = soft_step(SUM(sums[0], block, e)),
+                                fresh = soft_sign(SUM(sums[2], block, e));
                     gates[0].of[e] = keep, gates[2].of[e] = fresh;
                     shown.of[e] = fresh + keep * (h - fresh);
                 }
             }
 #pragma unroll
             for (int group = 0; group < GROUPS; ++group)
-                if (CELL != GATED || group != 1) here.store(cell, GROUPS * WIDTH, group * WIDTH + 16 * block, gates[group]);
+                if (CELL != GATED || group != 1)
+                    here.store(cell, GROUPS * WIDTH, group * WIDTH + 16 * block, gates[group]);
             here.store(output, STATE_WIDTH, 16 * block, shown);
             if (CELL == LSTM) {
                 here.store(output, STATE_WIDTH, WIDTH + 16 * block, other);
@@ -379,14 +427,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                 here.store(aside, WIDTH, 16 * block, other);
             }
         }
-        if (TOGETHER && STATE) load_all<TOGETHER ? BLOCKS : 0>(before, next, state, STATE_WIDTH, STATE_WIDTH - WIDTH);
+        if (TOGETHER && STATE)
+            load_all<TOGETHER ? BLOCKS : 0>(before, next, state, STATE_WIDTH, STATE_WIDTH - WIDTH);
         here = next;
     }
 }
 #endif
 
 #ifdef BACKWARD
-// Gradients of the gates of sixteen units on their way to memory, to the products and to the sums of the biases.
+// Gradients of the gates of sixteen units on their way to memory, to the products and to the sums of the
+// biases.
 struct Outlet {
     float* gates;
     float4* slots;
@@ -404,18 +454,21 @@ struct Outlet {
 struct Loaded {
     Piece a[4], g, h, up, tangent;
 
-    __device__ __forceinline__ void load(const Rows& here, const float* cell, const float* aside, const float* state, const float* upstream, int column) {
+    __device__ __forceinline__ void load(const Rows& here, const float* cell, const float* aside,
+                                         const float* state, const float* upstream, int column) {
 #pragma unroll
         for (int group = 0; group < 4; ++group) a[group] = here.load(cell, 4 * WIDTH, group * WIDTH + column);
         g = here.load(upstream, STATE_WIDTH, column);
         if (STATE) h = here.load(state, STATE_WIDTH, STATE_WIDTH - WIDTH + column);
-        if (CELL == LSTM) up = here.load(upstream, STATE_WIDTH, WIDTH + column), tangent = here.load(aside, WIDTH, column);
+        if (CELL == LSTM)
+            up = here.load(upstream, STATE_WIDTH, WIDTH + column), tangent = here.load(aside, WIDTH, column);
     }
 };
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
-    fused_backward(int rows, const float* __restrict__ cell, const float* __restrict__ aside, const float* __restrict__ state,
-                   const float* __restrict__ upstream, const float* __restrict__ x_weight, const float* __restrict__ h_weight, float* gates,
+    fused_backward(int rows, const float* __restrict__ cell, const float* __restrict__ aside,
+                   const float* __restrict__ state, const float* __restrict__ upstream,
+                   const float* __restrict__ x_weight, const float* __restrict__ h_weight, float* gates,
                    float* before, int adds, float* dx, int dx_adds, float* parts) {
     float* room = shared;
     Weight of_h, of_n, of_x;
@@ -423,7 +476,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     if (STATE && CELL == GATED) of_n = pack(room, h_weight + 2 * WIDTH, WIDTH, TILES, 1, H_COLUMNS);
     if (DX) of_x = pack(room, x_weight, X_GROUPS * WIDTH, X_TILES, 1, X_GROUPS * WIDTH);
     const Outlet outlet = {gates, (float4*)room};
-    for (int i = 0; i < GROUPS * BLOCKS; ++i) outlet.slots[i * THREADS + threadIdx.x] = make_float4(0.f, 0.f, 0.f, 0.f);
+    for (int i = 0; i < GROUPS * BLOCKS; ++i)
+        outlet.slots[i * THREADS + threadIdx.x] = make_float4(0.f, 0.f, 0.f, 0.f);
     publish();
     const int tiles = (rows + 63) / 64, stride = GROUPS * WIDTH;
     int tile = first_tile();
@@ -438,7 +492,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             float through[TILES][4] = {};
 #pragma unroll
             for (int block = 0; block < BLOCKS; ++block) {
-                const Piece keep = here.load(cell, stride, 16 * block), fresh = here.load(cell, stride, 2 * WIDTH + 16 * block);
+                const Piece keep = here.load(cell, stride, 16 * block),
+                            fresh = here.load(cell, stride, 2 * WIDTH + 16 * block);
                 const Piece g = here.load(upstream, WIDTH, 16 * block);
                 Piece h = {};
                 if (STATE) h = here.load(state, WIDTH, 16 * block);
@@ -457,7 +512,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             if (STATE) {
                 // Through r to the state: from the gradient of n first.
 #pragma unroll
-                for (int block = 0; block < BLOCKS; ++block) r[block] = here.load(cell, stride, WIDTH + 16 * block);
+                for (int block = 0; block < BLOCKS; ++block)
+                    r[block] = here.load(cell, stride, WIDTH + 16 * block);
 #pragma unroll
                 for (int block = 0; block < BLOCKS; ++block) {
                     multiply<TILES>(through, dn[block], of_n, block, 0);
@@ -489,8 +545,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             for (int block = 0; block < BLOCKS; ++block) {
                 Piece d[4], c;
                 const int column = 16 * block;
-                const Piece a0 = loaded.a[0], a1 = loaded.a[1], a2 = loaded.a[2], a3 = loaded.a[3], g = loaded.g, h = loaded.h, up = loaded.up,
-                            tangent = loaded.tangent;
+                const Piece a0 = loaded.a[0], a1 = loaded.a[1], a2 = loaded.a[2], a3 = loaded.a[3],
+                            g = loaded.g, h = loaded.h, up = loaded.up, tangent = loaded.tangent;
 #pragma unroll
                 for (int e = 0; e < 8; ++e) {
                     if (CELL == LSTM) {
@@ -529,7 +585,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 #pragma unroll
             for (int block = 0; block < BLOCKS; ++block) {
                 Piece total, g = {}, keep = {};
-                if (CELL == GRU) g = here.load(upstream, WIDTH, 16 * block), keep = here.load(cell, stride, WIDTH + 16 * block);
+                if (CELL == GRU)
+                    g = here.load(upstream, WIDTH, 16 * block),
+                    keep = here.load(cell, stride, WIDTH + 16 * block);
 #pragma unroll
                 for (int e = 0; e < 8; ++e) total.of[e] = SUM(sums, block, e) + g.of[e] * keep.of[e];
                 here.store(before, STATE_WIDTH, 16 * block, total, adds);

@@ -1,7 +1,8 @@
-//! The gated cell of T-GCN (Zhao et al., 2020, equations 3 to 6), fused: the state is reset before its product.
+//! The gated cell of T-GCN (Zhao et al., 2020, equations 3 to 6), fused: the state is reset before its
+//! product.
 //!
-//! `z = sigmoid(a_z + h U_z)`, `r = sigmoid(a_r + h U_r)`, `n = tanh(a_n + (r * h) U_n)`, `h' = z * h + (1 - z) * n`, with
-//! the columns of the input `a` and of `U` in the order z, r, n.
+//! `z = sigmoid(a_z + h U_z)`, `r = sigmoid(a_r + h U_r)`, `n = tanh(a_n + (r * h) U_n)`,
+//! `h' = z * h + (1 - z) * n`, with the columns of the input `a` and of `U` in the order z, r, n.
 
 use super::elementwise::add_scaled;
 use super::pieces::{by_pieces, taken};
@@ -94,7 +95,14 @@ fn update_back_body<const FUSED: bool>(
 
 simd! {
     /// The gradients of z and n, and the part of the state's that goes straight to the new state.
-    fn update_back(cell: &[f32], state: Option<&[f32]>, upstream: &[f32], width: usize, gates: &mut [f32], state_gradient: Option<&mut [f32]>) = update_back_body;
+    fn update_back(
+        cell: &[f32],
+        state: Option<&[f32]>,
+        upstream: &[f32],
+        width: usize,
+        gates: &mut [f32],
+        state_gradient: Option<&mut [f32]>,
+    ) = update_back_body;
 }
 
 #[inline(always)]
@@ -118,7 +126,13 @@ fn reset_back_body<const FUSED: bool>(
 
 simd! {
     /// The gradient of r from that of `r * h`, which becomes that of the state through the reset.
-    fn reset_back(cell: &[f32], state: &[f32], width: usize, gates: &mut [f32], reset: &mut [f32]) = reset_back_body;
+    fn reset_back(
+        cell: &[f32],
+        state: &[f32],
+        width: usize,
+        gates: &mut [f32],
+        reset: &mut [f32],
+    ) = reset_back_body;
 }
 
 pub(super) struct Gated {

@@ -1,6 +1,6 @@
 //! The gated cell of T-GCN on a GPU.
 
-use super::fused::{Backwards, Cell, Forth, Fused};
+use super::fused::{BackwardCall, Cell, ForwardCall, Fused};
 use super::gated::Gated;
 use super::recurrent::Input;
 use super::recurrent_on::{Place, each_unit};
@@ -21,7 +21,7 @@ impl Gated {
         let [cell, reset] = call.saved.split(stride * rows);
         let fused = self.fused(rows, inputs[0].shape.columns, width);
         if self.input == Input::Product && fused.goes_forth(device) {
-            let way = Forth {
+            let way = ForwardCall {
                 x: inputs[0].values,
                 x_weight: inputs[1].values,
                 bias: inputs[2].values,
@@ -61,7 +61,7 @@ impl Gated {
         let before = sum.map(|sum| sum.values);
         let fused = self.fused(rows, inputs[0].shape.columns, width);
         if self.input == Input::Product && fused.goes_back(device, back.gradients[0].is_some()) {
-            let way = Backwards {
+            let way = BackwardCall {
                 cell,
                 aside: None,
                 upstream: back.upstream,
@@ -102,7 +102,8 @@ impl Gated {
         Fused { cell: Cell::Gated, rows, input, width, state: self.has_state }
     }
 
-    /// The gradients of the weights, from those of the gates, and of the input and the bias unless they `are_done`.
+    /// The gradients of the weights, from those of the gates, and of the input and the bias unless they
+    /// `are_done`.
     fn weights_on(&self, back: &Back<'_>, are_done: bool) -> Result<()> {
         let (device, at) = (back.device, self.input.count());
         let (rows, width) = (back.inputs[0].shape.rows, back.output.shape.columns);

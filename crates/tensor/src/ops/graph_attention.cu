@@ -1,8 +1,9 @@
-// Graph attention after the linear maps: scores of entries, their shares of each row, and the sum of neighbours by shares, in one pass over
-// the entries of rows. Of a row and head the logarithm of its sum of exponentials is kept, from which shares come again on the way back.
+// Graph attention after the linear maps: scores of entries, their shares of each row, and the sum of
+// neighbours by shares, in one pass over the entries of rows. Of a row and head the logarithm of its sum of
+// exponentials is kept, from which the backward pass computes the shares again.
 //
-// Where WIDTH is defined, a group of LANES lanes has a segment and each lane four columns of one head, HEADS of them side by side; otherwise a
-// warp has a segment and goes through heads and columns.
+// Where WIDTH is defined, a group of LANES lanes has a segment and each lane four columns of one head, HEADS
+// of them side by side; otherwise a warp has a segment and goes through heads and columns.
 
 __device__ __forceinline__ float score_of(float sum, float slope) { return sum > 0.f ? sum : slope * sum; }
 __device__ __forceinline__ float slope_of(float sum, float slope) { return sum > 0.f ? 1.f : slope; }
@@ -17,9 +18,10 @@ __device__ __forceinline__ unsigned lanes_of_group() {
 }
 
 extern "C" __global__ void __launch_bounds__(256)
-    attend(int count, const int4* __restrict__ segments, const int* __restrict__ lines_of_parts, const int* __restrict__ others,
-           const float* __restrict__ left, const float* __restrict__ right, const float4* __restrict__ x, float slope, float4* output, float* kept,
-           float4* parts, float* about) {
+    attend(int count, const int4* __restrict__ segments, const int* __restrict__ lines_of_parts,
+           const int* __restrict__ others, const float* __restrict__ left, const float* __restrict__ right,
+           const float4* __restrict__ x, float slope, float4* output, float* kept, float4* parts,
+           float* about) {
     const int number = (int)(thread_number() / LANES);
     if (number >= count) return;
     const int lane = threadIdx.x % LANES, head = lane * 4 / DEEP;
@@ -40,7 +42,8 @@ extern "C" __global__ void __launch_bounds__(256)
             for (int k = 0; k < 4; ++k) {
                 const int other = __shfl_sync(group, column, j + k, LANES);
                 rows[k] = __ldg(x + (wide)other * LANES + lane);
-                scores[k] = j + k < rest ? score_of(mine + __ldg(right + (wide)other * HEADS + head), slope) : -INFINITE;
+                scores[k] = j + k < rest ? score_of(mine + __ldg(right + (wide)other * HEADS + head), slope)
+                                         : -INFINITE;
                 largest = fmaxf(largest, scores[k]);
             }
             // What was summed so far is brought down to the new largest score.
@@ -65,16 +68,20 @@ extern "C" __global__ void __launch_bounds__(256)
         return;
     }
     const float factor = sum > 0.f ? 1.f / sum : 0.f;
-    output[(wide)line * LANES + lane] = make_float4(heard.x * factor, heard.y * factor, heard.z * factor, heard.w * factor);
+    output[(wide)line * LANES + lane] =
+        make_float4(heard.x * factor, heard.y * factor, heard.z * factor, heard.w * factor);
     if (lane % HEAD_LANES == 0) kept[(wide)line * HEADS + head] = most + logf(sum);
 }
 
-// The way back over the entries of columns: what x and the scores of columns get, and of every entry the gradient of its score.
+// The backward pass over the entries of columns: the gradients of x and of the scores of columns, and of
+// every entry's score.
 extern "C" __global__ void __launch_bounds__(256)
-    attend_back(int count, const int4* __restrict__ segments, const int* __restrict__ lines_of_parts, const int* __restrict__ others,
-                const int* __restrict__ origins, const float* __restrict__ left, const float* __restrict__ right, const float4* __restrict__ x,
-                float slope, const float* __restrict__ kept, const float* __restrict__ means, const float4* __restrict__ upstream,
-                float* gradients_of_scores, float4* dx, int dx_adds, float* dright, int dright_adds, float4* parts, float* right_parts) {
+    attend_back(int count, const int4* __restrict__ segments, const int* __restrict__ lines_of_parts,
+                const int* __restrict__ others, const int* __restrict__ origins,
+                const float* __restrict__ left, const float* __restrict__ right, const float4* __restrict__ x,
+                float slope, const float* __restrict__ kept, const float* __restrict__ means,
+                const float4* __restrict__ upstream, float* gradients_of_scores, float4* dx, int dx_adds,
+                float* dright, int dright_adds, float4* parts, float* right_parts) {
     const int number = (int)(thread_number() / LANES);
     if (number >= count) return;
     const int lane = threadIdx.x % LANES, head = lane * 4 / DEEP;
@@ -105,7 +112,8 @@ extern "C" __global__ void __launch_bounds__(256)
                 const int entry = __shfl_sync(group, origin, j + k, LANES);
                 float dot = own.x * rows[k].x + own.y * rows[k].y + own.z * rows[k].z + own.w * rows[k].w;
 #pragma unroll
-                for (int step = HEAD_LANES / 2; step > 0; step /= 2) dot += __shfl_xor_sync(group, dot, step, LANES);
+                for (int step = HEAD_LANES / 2; step > 0; step /= 2)
+                    dot += __shfl_xor_sync(group, dot, step, LANES);
                 if (j + k >= rest) continue;
                 const float share = expf(score_of(before[k], slope) - logarithms[k]);
                 const float change = share * (dot - expected[k]) * slope_of(before[k], slope);
@@ -119,13 +127,15 @@ extern "C" __global__ void __launch_bounds__(256)
     if (dx_adds && !segment.w) sum = sum_of(sum, *to);
     *to = sum;
     if (lane % HEAD_LANES == 0)
-        put((segment.w ? right_parts : dright) + (wide)segment.x * HEADS + head, sum_of_scores, dright_adds && !segment.w);
+        put((segment.w ? right_parts : dright) + (wide)segment.x * HEADS + head, sum_of_scores,
+            dright_adds && !segment.w);
 }
 #endif
 
 extern "C" __global__ void __launch_bounds__(256)
-    attend_any(int count, const int4* segments, const int* lines_of_parts, const int* others, const float* left, const float* right, const float* x,
-               float slope, float* output, float* kept, float* parts, float* about, int width, int heads) {
+    attend_any(int count, const int4* segments, const int* lines_of_parts, const int* others,
+               const float* left, const float* right, const float* x, float slope, float* output, float* kept,
+               float* parts, float* about, int width, int heads) {
     const int number = (int)(thread_number() / 32), lane = threadIdx.x % 32, deep = width / heads;
     if (number >= count) return;
     const int4 segment = segments[number];
@@ -160,10 +170,11 @@ extern "C" __global__ void __launch_bounds__(256)
 }
 
 extern "C" __global__ void __launch_bounds__(256)
-    attend_back_any(int count, const int4* segments, const int* lines_of_parts, const int* others, const int* origins, const float* left,
-                    const float* right, const float* x, float slope, const float* kept, const float* means, const float* upstream,
-                    float* gradients_of_scores, float* dx, int dx_adds, float* dright, int dright_adds, float* parts, float* right_parts, int width,
-                    int heads) {
+    attend_back_any(int count, const int4* segments, const int* lines_of_parts, const int* others,
+                    const int* origins, const float* left, const float* right, const float* x, float slope,
+                    const float* kept, const float* means, const float* upstream, float* gradients_of_scores,
+                    float* dx, int dx_adds, float* dright, int dright_adds, float* parts, float* right_parts,
+                    int width, int heads) {
     const int number = (int)(thread_number() / 32), lane = threadIdx.x % 32, deep = width / heads;
     if (number >= count) return;
     const int4 segment = segments[number];
@@ -175,31 +186,36 @@ extern "C" __global__ void __launch_bounds__(256)
         for (int entry = segment.y; entry < segment.z; ++entry) {
             const wide other = others[entry];
             float dot = 0.f;
-            for (int column = lane; column < deep; column += 32) dot = fmaf(own[column], upstream[other * width + head * deep + column], dot);
+            for (int column = lane; column < deep; column += 32)
+                dot = fmaf(own[column], upstream[other * width + head * deep + column], dot);
             dot = sum_of_lanes<32>(dot);
             const float before = mine + left[other * heads + head];
             const float share = expf(score_of(before, slope) - kept[other * heads + head]);
             const float change = share * (dot - means[other * heads + head]) * slope_of(before, slope);
             sum_of_scores += change;
-            if (lane == 0) gradients_of_scores[(wide)(origins ? origins[entry] : entry) * heads + head] = change;
+            if (lane == 0)
+                gradients_of_scores[(wide)(origins ? origins[entry] : entry) * heads + head] = change;
         }
         float* to = (segment.w ? parts : dx) + (wide)segment.x * width + head * deep;
         for (int column = lane; column < deep; column += 32) {
             float sum = 0.f;
             for (int entry = segment.y; entry < segment.z; ++entry) {
                 const wide other = others[entry];
-                const float share = expf(score_of(mine + left[other * heads + head], slope) - kept[other * heads + head]);
+                const float share =
+                    expf(score_of(mine + left[other * heads + head], slope) - kept[other * heads + head]);
                 sum = fmaf(share, upstream[other * width + head * deep + column], sum);
             }
             put(to + column, sum, dx_adds && !segment.w);
         }
-        if (lane == 0) put((segment.w ? right_parts : dright) + (wide)segment.x * heads + head, sum_of_scores, dright_adds && !segment.w);
+        if (lane == 0)
+            put((segment.w ? right_parts : dright) + (wide)segment.x * heads + head, sum_of_scores,
+                dright_adds && !segment.w);
     }
 }
 
 // Puts lines that were cut together from their parts: a thread has a column of such a line.
-extern "C" __global__ void attend_parts(wide count, const int4* cuts, const float* parts, const float* about, float* output, float* kept, int width,
-                                        int heads) {
+extern "C" __global__ void attend_parts(wide count, const int4* cuts, const float* parts, const float* about,
+                                        float* output, float* kept, int width, int heads) {
     const wide i = thread_number();
     if (i >= count) return;
     const int4 cut = cuts[i / width];
@@ -215,14 +231,16 @@ extern "C" __global__ void attend_parts(wide count, const int4* cuts, const floa
     if (column % deep == 0) kept[(wide)cut.x * heads + head] = most + logf(sum);
 }
 
-// Of each row and head, the product of its output and its gradient: the mean of the gradients of its shares, by share.
+// Of each row and head, the product of its output and its gradient: the mean of the gradients of its shares,
+// by share.
 extern "C" __global__ void __launch_bounds__(256)
     attend_means(wide count, const float* output, const float* upstream, int deep, float* means) {
     const wide number = thread_number() / 8;
     const int lane = threadIdx.x % 8;
     float sum = 0.f;
     if (number < count)
-        for (int i = lane; i < deep; i += 8) sum = fmaf(output[number * deep + i], upstream[number * deep + i], sum);
+        for (int i = lane; i < deep; i += 8)
+            sum = fmaf(output[number * deep + i], upstream[number * deep + i], sum);
     sum = sum_of_lanes<8>(sum);
     if (number < count && lane == 0) means[number] = sum;
 }

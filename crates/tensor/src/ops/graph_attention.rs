@@ -1,10 +1,11 @@
-//! Graph attention (Velickovic et al., 2018, equations 3 to 6) after the linear maps, fused: scores of entries, their shares of
-//! each row, and the sum of neighbours by shares.
+//! Graph attention (Velickovic et al., 2018, equations 3 to 6) after the linear maps, fused: scores of
+//! entries, their shares of each row, and the sum of neighbours by shares.
 //!
-//! Scores live in the cache only, a piece of the entries at a time; of all the numbers per entry the shares alone are kept.
-//! A share is positive, so its sign is free to say on which side of the kink its score was. On the way back the mean of the
-//! gradients of a row's shares, by share, is the product of the row's output and its gradient: one pass over the entries of
-//! rows is enough, and one over those of columns, which reads share and gradient of a score side by side.
+//! Scores live in the cache only, a piece of the entries at a time; of all the numbers per entry the shares
+//! alone are kept. A share is positive, so its sign is free to say on which side of the kink its score was.
+//! In the backward pass the mean of the gradients of a row's shares, by share, is the product of the row's
+//! output and its gradient: one pass over the entries of rows is enough, and one over those of columns, which
+//! reads share and gradient of a score side by side.
 
 use std::sync::Arc;
 
@@ -15,8 +16,8 @@ use super::spmm::expect_heads;
 use crate::arena::Arena;
 use crate::clock::Stage;
 use crate::cuda;
-use crate::dry::Ledger;
 use crate::error::{Error, Result, expect_inputs, expect_shape};
+use crate::estimate::MemoryEstimate;
 use crate::lines::{Lines, Piece, run};
 use crate::op::{Back, Op, Shape, View};
 use crate::pattern::Pattern;
@@ -30,8 +31,8 @@ pub(super) struct GraphAttention<'a> {
     pub(super) slope: f32,
 }
 
-/// A piece and what belongs to it: shares of entries, rows of the output, and what a segment notes about itself, the largest
-/// score and the sum of exponentials of each head; and room for another sum.
+/// A piece and what belongs to it: shares of entries, rows of the output, and what a segment notes about
+/// itself, the largest score and the sum of exponentials of each head; and room for another sum.
 struct Job<'p, 'j> {
     piece: &'p Piece,
     shares: &'j mut [f32],
@@ -68,8 +69,8 @@ impl GraphAttention<'_> {
         }
     }
 
-    /// Runs `work` for every piece of `lines` with rows for its lines of two matrices, to which it is to add; lines that were
-    /// cut are put together in order.
+    /// Runs `work` for every piece of `lines` with rows for its lines of two matrices, to which it is to add;
+    /// lines that were cut are put together in order.
     fn by_line(
         &self,
         lines: &Lines,
@@ -165,7 +166,7 @@ impl Op for GraphAttention<'_> {
         }
         let kept = Kept { shares: back.saved, output: back.output.values, upstream: back.upstream };
         let pairs = std::mem::take(&mut back.scratch);
-        // Where nobody asks for a gradient it is computed all the same, which happens in tests alone.
+        // Where no gradient is wanted it is computed all the same, which happens in tests alone.
         let mut unasked = [0, 1, 2].map(|index| match back.gradients[index] {
             Some(_) => self.arena.take(0),
             None => self.arena.zeros(back.inputs[index].shape.len()),
@@ -191,8 +192,8 @@ impl Op for GraphAttention<'_> {
         Ok(())
     }
 
-    fn holds(&self, ledger: &Ledger, back: bool) {
-        if back { self.pattern.by_column() } else { self.pattern.by_row() }.hold(ledger);
+    fn holds(&self, estimate: &MemoryEstimate, back: bool) {
+        if back { self.pattern.by_column() } else { self.pattern.by_row() }.hold(estimate);
     }
 
     fn cuda(&self, call: cuda::Call<'_>) -> Result<()> {
@@ -205,8 +206,9 @@ impl Op for GraphAttention<'_> {
 }
 
 impl Tape<'_> {
-    /// For each row and head the sum of its neighbours' parts of `x`, by their shares: the softmax over the entries of the row
-    /// of `left` at the row plus `right` at the column, times `slope` where that is negative.
+    /// For each row and head the sum of its neighbours' parts of `x`, by their shares: the softmax over the
+    /// entries of the row of `left` at the row plus `right` at the column, times `slope` where that is
+    /// negative.
     pub fn graph_attention(
         &mut self,
         pattern: Arc<Pattern>,

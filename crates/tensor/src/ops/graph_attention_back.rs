@@ -1,4 +1,4 @@
-//! The loops of graph attention over the entries of one piece, on the way back.
+//! The loops of graph attention over the entries of one piece, in the backward pass.
 
 use super::aggregate::{AHEAD, sum_lines};
 use super::graph_attention_loops::{Scores, by_heads};
@@ -11,7 +11,7 @@ const LANES: usize = 16;
 /// Products of rows that are taken before their lanes are summed.
 const PRODUCTS: usize = 64;
 
-/// What is kept of the way forth, and the gradient of the output.
+/// What is kept of the forward pass, and the gradient of the output.
 pub(super) struct Kept<'a> {
     pub shares: &'a [f32],
     pub output: &'a [f32],
@@ -20,7 +20,13 @@ pub(super) struct Kept<'a> {
 
 simd! {
     /// Writes share and gradient of the score of each entry, and adds the latter to the gradient of its row.
-    pub(super) fn back_by_row(scores: &Scores<'_>, kept: &Kept<'_>, piece: &Piece, left: &mut [f32], pairs: &mut [f32]) = back_by_row_body;
+    pub(super) fn back_by_row(
+        scores: &Scores<'_>,
+        kept: &Kept<'_>,
+        piece: &Piece,
+        left: &mut [f32],
+        pairs: &mut [f32],
+    ) = back_by_row_body;
 }
 
 #[inline(always)]
@@ -103,8 +109,8 @@ fn products_with_difference<const FUSED: bool>(row: &[f32], one: &[f32], other: 
     sums
 }
 
-/// The sums of the lanes of `count` products, which are overwritten. Neighbours are added to each other, of all products at
-/// once: the lanes of one do not fill a vector for long.
+/// The sums of the lanes of `count` products, which are overwritten. Neighbours are added to each other, of
+/// all products at once: the lanes of one do not fill a vector for long.
 #[inline(always)]
 fn sum_lanes(products: &mut [f32; PRODUCTS * LANES], count: usize) -> &[f32] {
     let mut halves = [0.0; PRODUCTS * LANES / 2];
@@ -126,7 +132,14 @@ fn add_neighbours(from: &[f32], to: &mut [f32]) {
 
 simd! {
     /// Adds to the gradients of columns: those of `x` by shares, those of scores.
-    pub(super) fn back_by_column(scores: &Scores<'_>, upstream: &[f32], pairs: &[f32], piece: &Piece, x: &mut [f32], right: &mut [f32]) = back_by_column_body;
+    pub(super) fn back_by_column(
+        scores: &Scores<'_>,
+        upstream: &[f32],
+        pairs: &[f32],
+        piece: &Piece,
+        x: &mut [f32],
+        right: &mut [f32],
+    ) = back_by_column_body;
 }
 
 #[inline(always)]

@@ -1,6 +1,7 @@
-//! The loops of graph attention over the entries of one piece, on the way forth.
+//! The loops of graph attention over the entries of one piece, in the forward pass.
 //!
-//! They are written for any number of heads and compiled for the usual ones, where the numbers of an entry are a register.
+//! They are written for any number of heads and compiled for the usual ones, where the numbers of an entry
+//! are a register.
 
 use super::aggregate::{AHEAD, CHUNK, Sum, Take, sum_lines};
 use crate::lines::{Lines, Piece};
@@ -65,9 +66,15 @@ pub(super) fn scale_parts(row: &mut [f32], factors: &[f32]) {
 }
 
 simd! {
-    /// Shares and sums of whole lines. Of a segment: exponentials relative to its largest score, which and whose sum it
-    /// notes, and the sum by them.
-    pub(super) fn attend(scores: &Scores<'_>, piece: &Piece, shares: &mut [f32], about: &mut [f32], output: &mut [f32]) = attend_body;
+    /// Shares and sums of whole lines. Of a segment: exponentials relative to its largest score, which and
+    /// whose sum it notes, and the sum by them.
+    pub(super) fn attend(
+        scores: &Scores<'_>,
+        piece: &Piece,
+        shares: &mut [f32],
+        about: &mut [f32],
+        output: &mut [f32],
+    ) = attend_body;
 }
 
 #[inline(always)]
@@ -91,7 +98,8 @@ fn attend_body<const FUSED: bool>(
     sum_lines::<FUSED>(&scores.sum(scores.x), piece, output, false, row, value, |_| ());
 }
 
-/// How far each score is below the largest of its line, negative where the score is; that of the last line is noted.
+/// How far each score is below the largest of its line, negative where the score is; that of the last line is
+/// noted.
 #[inline(always)]
 fn distances<const FUSED: bool>(
     scores: &Scores<'_>,

@@ -1,4 +1,4 @@
-//! Graph attention on a GPU: one pass over the entries of rows forth, one over those of columns back.
+//! Graph attention on a GPU: one pass over the entries of rows forward, one over those of columns backward.
 
 use super::edges::{by_segments, sums_of_entries};
 use super::graph_attention::GraphAttention;
@@ -96,7 +96,7 @@ impl GraphAttention<'_> {
         device.run(&GRAPH_ATTENTION, "attend_means", &[], Launch::each(8 * rows * heads), &arguments)?;
         let lines = self.pattern.by_column().on(device)?;
         let (parts, right_parts) = (device.take(lines.parts * width)?, device.take(lines.parts * heads)?);
-        // Where nobody asks for a gradient it is computed all the same.
+        // Where no gradient is wanted it is computed all the same.
         let room = |number: usize, length: usize| if back.gradients[number].is_some() { 0 } else { length };
         let for_right = device.take(room(1, right.shape.len()))?;
         let for_x = device.take(room(2, x.shape.len()))?;

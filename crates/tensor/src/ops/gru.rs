@@ -1,4 +1,5 @@
-//! The gated recurrent unit (Cho et al., 2014) in the form of cuDNN and PyTorch, fused: the state is reset after its product.
+//! The gated recurrent unit (Cho et al., 2014) in the form of cuDNN and PyTorch, fused: the state is reset
+//! after its product.
 //!
 //! `r = sigmoid(a_r + h U_r + c_r)`, `z = sigmoid(a_z + h U_z + c_z)`, `n = tanh(a_n + r * (h U_n + c_n))`,
 //! `h' = (1 - z) * n + z * h`, with the columns of the input `a`, of `U` and of `c` in the order r, z, n.
@@ -81,7 +82,14 @@ fn activate_back_body<const FUSED: bool>(
 
 simd! {
     /// The gradients of the gates, and the part of the state's that goes straight to the new state.
-    fn activate_back(cell: &[f32], state: Option<&[f32]>, upstream: &[f32], width: usize, gates: &mut [f32], state_gradient: Option<&mut [f32]>) = activate_back_body;
+    fn activate_back(
+        cell: &[f32],
+        state: Option<&[f32]>,
+        upstream: &[f32],
+        width: usize,
+        gates: &mut [f32],
+        state_gradient: Option<&mut [f32]>,
+    ) = activate_back_body;
 }
 
 pub(super) struct Gru {
@@ -209,9 +217,11 @@ fn with_state(mut inputs: Vec<Var>, state: Option<Var>, weight: Var) -> Vec<Var>
 }
 
 impl Tape<'_> {
-    /// The new state of a gated recurrent unit, from gates of three times its width and from the state before.
+    /// The new state of a gated recurrent unit, from gates of three times its width and from the state
+    /// before.
     ///
-    /// The state weight is `H x 3H`, the state bias one row. Without a state, which stands for zeros, the weight is not used.
+    /// The state weight is `H x 3H`, the state bias one row. Without a state, which stands for zeros, the
+    /// weight is not used.
     pub fn gru_cell(
         &mut self,
         gates: Var,

@@ -1,7 +1,7 @@
 //! The gated recurrent unit on a GPU.
 
 use super::dense::column_sums_on;
-use super::fused::{Backwards, Cell, Forth, Fused};
+use super::fused::{BackwardCall, Cell, ForwardCall, Fused};
 use super::gru::Gru;
 use super::recurrent::Input;
 use super::recurrent_on::{Place, each_unit};
@@ -16,7 +16,7 @@ impl Gru {
         let cell = call.saved;
         let fused = self.fused(rows, inputs[0].shape.columns, width);
         if self.input == Input::Product && fused.goes_forth(device) {
-            let way = Forth {
+            let way = ForwardCall {
                 x: inputs[0].values,
                 x_weight: inputs[1].values,
                 bias: inputs[2].values,
@@ -56,7 +56,7 @@ impl Gru {
             let of_input = back.gradients[2]
                 .map(|bias| [(0, bias.range(0..2 * width)), (3 * width, bias.range(2 * width..3 * width))]);
             let of_state = back.gradients[at].map(|bias| (0, bias));
-            let way = Backwards {
+            let way = BackwardCall {
                 cell: back.saved,
                 aside: None,
                 upstream: back.upstream,
@@ -94,7 +94,8 @@ impl Gru {
         Fused { cell: Cell::Gru, rows, input, width, state: self.has_state }
     }
 
-    /// The gradients of the weights, from those of the gates, and of the input and the bias unless they `are_done`.
+    /// The gradients of the weights, from those of the gates, and of the input and the bias unless they
+    /// `are_done`.
     fn weights_on(&self, back: &Back<'_>, are_done: bool) -> Result<()> {
         let (rows, width, at) = (back.inputs[0].shape.rows, back.output.shape.columns, self.input.count());
         let gates = Place { values: back.scratch, stride: 4 * width };

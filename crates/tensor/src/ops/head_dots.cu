@@ -15,8 +15,8 @@ extern "C" __global__ void __launch_bounds__(256)
     if (number < count && lane == 0) output[number] = sum;
 }
 
-extern "C" __global__ void head_dots_rows(wide count, const float* upstream, const float* vectors, int heads, int dimension,
-                                          float* gradient, int adds) {
+extern "C" __global__ void head_dots_rows(wide count, const float* upstream, const float* vectors, int heads,
+                                          int dimension, float* gradient, int adds) {
     const wide i = thread_number();
     if (i >= count) return;
     const Place place = place_of(i, (wide)heads * dimension);
@@ -24,11 +24,15 @@ extern "C" __global__ void head_dots_rows(wide count, const float* upstream, con
     put(gradient + i, upstream[place.row * heads + head] * vectors[place.column], adds);
 }
 
-// What a share of the rows adds to the gradient of the vectors: a block has 32 columns and a share; its 8 warps take turns at the rows.
+// What a share of the rows adds to the gradient of the vectors: a block has 32 columns and a share; its 8
+// warps take turns at the rows.
 extern "C" __global__ void __launch_bounds__(256)
-    head_dots_vectors(wide rows, const float* x, const float* upstream, int heads, int dimension, float* parts) {
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, columns = heads * dimension, column = blockIdx.y * 32 + lane;
-    const wide share = (rows + gridDim.x - 1) / gridDim.x, first = share * blockIdx.x, end = min(first + share, rows);
+    head_dots_vectors(wide rows, const float* x, const float* upstream, int heads, int dimension,
+                      float* parts) {
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, columns = heads * dimension,
+              column = blockIdx.y * 32 + lane;
+    const wide share = (rows + gridDim.x - 1) / gridDim.x, first = share * blockIdx.x,
+               end = min(first + share, rows);
     __shared__ float sums[8][32];
     float sum = 0.f;
     if (column < columns)

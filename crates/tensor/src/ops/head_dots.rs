@@ -151,7 +151,8 @@ impl Op for HeadDots {
 }
 
 impl Tape<'_> {
-    /// For `x` of heads side by side and a row of `vectors` for each head: the product of each head with its vector.
+    /// For `x` of heads side by side and a row of `vectors` for each head: the product of each head with its
+    /// vector.
     pub fn head_dots(&mut self, x: Var, vectors: Var) -> Result<Var> {
         self.apply(HeadDots, &[x, vectors])
     }
@@ -179,7 +180,7 @@ mod tests {
         let x = tape.copied(Shape::new(1, 4), &x).unwrap();
         let v = tape.copied(Shape::new(2, 2), &v).unwrap();
         let y = tape.head_dots(x, v).unwrap();
-        assert_eq!(tape.value(y), [21.0, 4300.0]);
+        assert_eq!(tape.value(y).unwrap(), [21.0, 4300.0]);
         let wide = tape.filled(Shape::new(1, 5), 1.0);
         assert!(tape.head_dots(wide, v).unwrap_err().to_string().contains("expected 2 heads of 2"));
     }

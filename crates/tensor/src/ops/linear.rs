@@ -1,5 +1,6 @@
-//! Dense layers: `x W + b` with its gradient, where `x` may be several matrices that stand side by side without being copied
-//! there, and where the positive part may be taken while the rows are in the cache: what it is taken of need not be kept.
+//! Dense layers: `x W + b` with its gradient, where `x` may be several matrices that stand side by side
+//! without being copied there, and where the positive part may be taken while the rows are in the cache: what
+//! it is taken of need not be kept.
 
 use std::ops::Range;
 
@@ -175,7 +176,7 @@ impl Op for Linear {
         let Shape { rows, columns } = back.output.shape;
         let upstream = back.upstream;
         if self.is_positive {
-            // In place: nobody needs the gradient of what was cut off.
+            // In place: nothing needs the gradient of what was cut off.
             let arguments = [back.output.values.into(), upstream.into()];
             device.each(&DENSE, "only_positive", rows * columns, &arguments)?;
         }
@@ -293,8 +294,8 @@ mod tests {
             let mut tape = Tape::new(&arena);
             let (xv, wv) = (tape.parameter(x.0, &x.1).unwrap(), tape.parameter(w.0, &w.1).unwrap());
             let y = tape.matmul(xv, wv).unwrap();
-            let gradients = tape.backward_with(y, tape.value(y)).unwrap();
-            (tape.value(y).to_vec(), gradients.of(wv).unwrap().to_vec())
+            let gradients = tape.backward_with(y, tape.value(y).unwrap()).unwrap();
+            (tape.value(y).unwrap().to_vec(), gradients.read(wv).unwrap().unwrap().to_vec())
         };
         let (y, dw) = run();
         for (row, column) in [(0, 0), (9_999, 4), (5_000, 2)] {
@@ -321,7 +322,7 @@ mod tests {
             let (x, w) =
                 (tape.filled(Shape::new(rows, inner), 1.0), tape.filled(Shape::new(inner, columns), 1.0));
             let y = tape.matmul(x, w).unwrap();
-            assert!(tape.value(y).iter().all(|&value| value == inner as f32));
+            assert!(tape.value(y).unwrap().iter().all(|&value| value == inner as f32));
         }
     }
 }

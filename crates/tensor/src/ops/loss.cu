@@ -20,7 +20,8 @@ __device__ __forceinline__ float slope_of(int kind, float x, float target) {
 
 // Sums in double precision over shares that follow from how many numbers there are.
 extern "C" __global__ void __launch_bounds__(256)
-    loss_shares(wide count, const float* x, const float* target, const float* weights, wide columns, int kind, double* shares) {
+    loss_shares(wide count, const float* x, const float* target, const float* weights, wide columns, int kind,
+                double* shares) {
     double sum = 0.0;
     for (wide i = thread_number(); i < count; i += (wide)gridDim.x * blockDim.x) {
         const float weight = weights ? weights[place_of(i, columns).row] : 1.f;
@@ -31,8 +32,9 @@ extern "C" __global__ void __launch_bounds__(256)
     if (threadIdx.x == 0) shares[blockIdx.x] = sum;
 }
 
-extern "C" __global__ void loss_back(wide count, const float* x, const float* target, const float* weights, wide columns, int kind,
-                                     const float* upstream, float scale, float* gradient, int adds) {
+extern "C" __global__ void loss_back(wide count, const float* x, const float* target, const float* weights,
+                                     wide columns, int kind, const float* upstream, float scale,
+                                     float* gradient, int adds) {
     const wide i = thread_number();
     if (i >= count) return;
     const float weight = weights ? weights[place_of(i, columns).row] : 1.f;

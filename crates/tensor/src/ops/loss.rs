@@ -1,7 +1,8 @@
 //! Losses number by number: squared and absolute errors, and binary cross entropy from logits.
 //!
-//! Each is one number: `scale * sum of weight * loss`, summed in double precision over pieces of rows in order. Targets and
-//! weights are matrices that need no gradient, so that a sum by rows can hand out their blocks like those of any other.
+//! Each is one number: `scale * sum of weight * loss`, summed in double precision over pieces of rows in
+//! order. Targets and weights are matrices that need no gradient, so that a sum by rows can hand out their
+//! blocks like those of any other.
 
 use super::pieces::{by_pieces, sum_by_pieces, taken};
 use super::reduce::{shares, total_on};
@@ -39,7 +40,12 @@ macro_rules! loss {
             }
 
             simd! {
-                pub(super) fn sum(x: &[f32], target: &[f32], weights: Option<&[f32]>, columns: usize) -> f64 = sum_body;
+                pub(super) fn sum(
+                    x: &[f32],
+                    target: &[f32],
+                    weights: Option<&[f32]>,
+                    columns: usize,
+                ) -> f64 = sum_body;
             }
 
             #[inline(always)]
@@ -66,7 +72,14 @@ macro_rules! loss {
             }
 
             simd! {
-                pub(super) fn back(x: &[f32], target: &[f32], weights: Option<&[f32]>, columns: usize, factor: f32, gradient: &mut [f32]) = back_body;
+                pub(super) fn back(
+                    x: &[f32],
+                    target: &[f32],
+                    weights: Option<&[f32]>,
+                    columns: usize,
+                    factor: f32,
+                    gradient: &mut [f32],
+                ) = back_body;
             }
         }
     };
@@ -91,7 +104,7 @@ loss!(
     sigmoid::<FUSED>(x) - target
 );
 
-/// The weighted sum of a loss over predictions, targets and weights of rows of so many columns.
+/// The weighted sum of a loss over predictions, targets and weights of rows of this many columns.
 type Sum = fn(&[f32], &[f32], Option<&[f32]>, usize) -> f64;
 
 /// Adds to the gradient of the predictions, times a factor.
@@ -234,8 +247,8 @@ impl Tape<'_> {
         )
     }
 
-    /// `-scale * sum of weight * (target log p + (1 - target) log(1 - p))` with `p = sigmoid(logit)`, with a weight for each
-    /// row, or all of them one.
+    /// `-scale * sum of weight * (target log p + (1 - target) log(1 - p))` with `p = sigmoid(logit)`, with a
+    /// weight for each row, or all of them one.
     pub fn binary_cross_entropy(
         &mut self,
         logits: Var,
@@ -315,8 +328,8 @@ mod tests {
                 [tape.parameter(column, &x), tape.constant(column, &target), tape.constant(column, &weights)];
             let [x, target, weights] = vars.map(Result::unwrap);
             let sum = loss(&mut tape, x, target, Some(weights), 1.0).unwrap();
-            assert_close(tape.value(sum), [exact(2.0, 1.0)], "weighted");
-            assert_eq!(tape.backward(sum).unwrap().of(x).unwrap()[..2], [0.0, 0.0]);
+            assert_close(tape.value(sum).unwrap(), [exact(2.0, 1.0)], "weighted");
+            assert_eq!(tape.backward(sum).unwrap().read(x).unwrap().unwrap()[..2], [0.0, 0.0]);
             let extremes = [(Shape::new(2, 2), vec![1e4, -1e4, 0.0, 1e-9])];
             assert!(run(&extremes, &build(loss, true)).iter().flatten().all(|value| value.is_finite()));
         }

@@ -1,7 +1,9 @@
-//! Long short-term memory (Hochreiter and Schmidhuber, 1997; with the forget gate of Gers et al., 2000), fused.
+//! Long short-term memory (Hochreiter and Schmidhuber, 1997; with the forget gate of Gers et al., 2000),
+//! fused.
 //!
-//! `i, f, o = sigmoid(a)`, `g = tanh(a)` with `a = x W + h U + b` in the order i, f, g, o of PyTorch; `c' = f * c + i * g`,
-//! `h' = o * tanh(c')`. The state is one matrix with h and c side by side, so that a cell's output is the next one's input.
+//! `i, f, o = sigmoid(a)`, `g = tanh(a)` with `a = x W + h U + b` in the order i, f, g, o of PyTorch;
+//! `c' = f * c + i * g`, `h' = o * tanh(c')`. The state is one matrix with h and c side by side, so that a
+//! cell's output is the next one's input.
 
 use super::pieces::{by_pieces, taken};
 use super::product::{Columns, ColumnsMut, Side, multiply_columns, weight_gradient_columns};
@@ -104,7 +106,14 @@ fn activate_body<const FUSED: bool>(
 
 simd! {
     /// Adds the bias, activates the gates, computes the new state and puts `tanh(c')` aside.
-    fn activate(cell: &mut [f32], bias: &[f32], state: Option<&[f32]>, width: usize, tangents: &mut [f32], output: &mut [f32]) = activate_body;
+    fn activate(
+        cell: &mut [f32],
+        bias: &[f32],
+        state: Option<&[f32]>,
+        width: usize,
+        tangents: &mut [f32],
+        output: &mut [f32],
+    ) = activate_body;
 }
 
 #[inline(always)]
@@ -149,7 +158,14 @@ fn activate_back_body<const FUSED: bool>(
 
 simd! {
     /// The gradients of the gates, and that of c.
-    fn activate_back(cell: (&[f32], &[f32]), state: Option<&[f32]>, upstream: &[f32], width: usize, gates: &mut [f32], state_gradient: Option<&mut [f32]>) = activate_back_body;
+    fn activate_back(
+        cell: (&[f32], &[f32]),
+        state: Option<&[f32]>,
+        upstream: &[f32],
+        width: usize,
+        gates: &mut [f32],
+        state_gradient: Option<&mut [f32]>,
+    ) = activate_back_body;
 }
 
 pub(super) struct Lstm {
@@ -278,10 +294,11 @@ impl Op for Lstm {
 }
 
 impl Tape<'_> {
-    /// The new state of a long short-term memory, h and c side by side, from an input and from the state before.
+    /// The new state of a long short-term memory, h and c side by side, from an input and from the state
+    /// before.
     ///
-    /// The input weight is `F x 4H`, the state weight `H x 4H`, the bias one row of `4H`. Without a state, which stands for
-    /// zeros, the state weight is not used.
+    /// The input weight is `F x 4H`, the state weight `H x 4H`, the bias one row of `4H`. Without a state,
+    /// which stands for zeros, the state weight is not used.
     pub fn lstm_cell(
         &mut self,
         x: Var,

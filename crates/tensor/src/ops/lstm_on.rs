@@ -1,6 +1,6 @@
 //! Long short-term memory on a GPU.
 
-use super::fused::{Backwards, Cell, Forth, Fused};
+use super::fused::{BackwardCall, Cell, ForwardCall, Fused};
 use super::lstm::Lstm;
 use super::recurrent::{Input, Part};
 use super::recurrent_on::{Place, each_unit};
@@ -20,7 +20,7 @@ impl Lstm {
         let [cell, tangents] = call.saved.split(stride * rows);
         let fused = self.fused(rows, inputs[0].shape.columns, width);
         if fused.goes_forth(device) {
-            let way = Forth {
+            let way = ForwardCall {
                 x: inputs[0].values,
                 x_weight: inputs[1].values,
                 bias: inputs[2].values,
@@ -55,7 +55,7 @@ impl Lstm {
         let before: Option<Slice<'_>> = sum.map(|sum| sum.values);
         let fused = self.fused(rows, inputs[0].shape.columns, width);
         if fused.goes_back(device, back.gradients[0].is_some()) {
-            let way = Backwards {
+            let way = BackwardCall {
                 cell,
                 aside: Some(tangents),
                 upstream: back.upstream,
@@ -91,7 +91,8 @@ impl Lstm {
         Fused { cell: Cell::Lstm, rows, input, width, state: self.has_state }
     }
 
-    /// The gradients of the weights, from those of the gates, and of the input and the bias unless they `are_done`.
+    /// The gradients of the weights, from those of the gates, and of the input and the bias unless they
+    /// `are_done`.
     fn weights_on(&self, back: &Back<'_>, are_done: bool) -> Result<()> {
         let (rows, width) = (back.inputs[0].shape.rows, back.inputs[1].shape.columns / 4);
         let (stride, gates) = (4 * width, back.scratch);

@@ -53,7 +53,8 @@ pub use dropout::Places;
 pub use linear::{multiply, multiply_into, weight_gradient};
 pub use spmm::{multiply_sparse, multiply_sparse_transposed};
 
-/// Rows that one thread works on at a time: few enough that what belongs to them stays in the second-level cache.
+/// Rows that one thread works on at a time: few enough that what belongs to them stays in the second-level
+/// cache.
 pub(crate) const ROWS: usize = 256;
 
 /// All files of kernels: of the operations that have some, and of what they share.

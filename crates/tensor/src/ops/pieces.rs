@@ -1,8 +1,8 @@
 //! Work on all rows of a matrix, in pieces of a fixed number of rows.
 //!
-//! A matrix of at most [`ROWS`] rows is one piece, done by whoever asks: that is what a block of a sum by rows is made of.
-//! More rows are split between threads, in pieces that depend on the number of rows alone, and sums over pieces are taken
-//! in order: the result does not depend on how many threads there are.
+//! A matrix of at most [`ROWS`] rows is one piece, done by the calling thread: that is what a block of a sum
+//! by rows is made of. More rows are split between threads, in pieces that depend on the number of rows
+//! alone, and sums over pieces are taken in order: the result does not depend on how many threads there are.
 
 use std::ops::Range;
 
@@ -10,10 +10,12 @@ use rayon::prelude::*;
 
 use super::ROWS;
 
-/// Buffers to be written to, each with as many numbers for one row as for another; `None` where nobody asks for one.
+/// Buffers to be written to, each with as many numbers for one row as for another; `None` where none is
+/// wanted.
 pub(crate) type Slots<'a, 'b> = &'a mut [Option<&'b mut [f32]>];
 
-/// Runs `body` for every piece of rows with the rows of the buffers that belong to it; the sum of its results.
+/// Runs `body` for every piece of rows with the rows of the buffers that belong to it; the sum of its
+/// results.
 pub(crate) fn sum_by_pieces<'b>(
     rows: usize,
     buffers: Slots<'_, 'b>,
@@ -61,7 +63,8 @@ pub(crate) fn taken<'b>(slots: Slots<'_, 'b>, index: usize) -> &'b mut [f32] {
     slots[index].take().unwrap_or_default()
 }
 
-/// The sum of `term` over indices below `length`, in double precision and in eight lanes, so that it vectorises.
+/// The sum of `term` over indices below `length`, in double precision and in eight lanes, so that it
+/// vectorises.
 #[inline(always)]
 pub(crate) fn summed(length: usize, term: impl Fn(usize) -> f64) -> f64 {
     let mut lanes = [0.0; 8];
@@ -89,7 +92,8 @@ pub(crate) mod tests {
         (Shape::new(rows, columns), (0..(rows * columns) as u32).map(value).collect())
     }
 
-    /// The value of `build`, and the gradients of all inputs for the value itself as the gradient of the output.
+    /// The value of `build`, and the gradients of all inputs for the value itself as the gradient of the
+    /// output.
     pub(crate) fn run(
         inputs: &[(Shape, Vec<f32>)],
         build: &dyn Fn(&mut Tape<'_>, &[Var]) -> Result<Var>,
@@ -99,9 +103,9 @@ pub(crate) mod tests {
         let vars: Vec<Var> =
             inputs.iter().map(|(shape, values)| tape.parameter(*shape, values).unwrap()).collect();
         let output = build(&mut tape, &vars).unwrap();
-        let gradients: Gradients<'_> = tape.backward_with(output, tape.value(output)).unwrap();
-        let mut all = vec![tape.value(output).to_vec()];
-        all.extend(vars.iter().map(|&var| gradients.of(var).unwrap_or_default().to_vec()));
+        let gradients: Gradients<'_> = tape.backward_with(output, tape.value(output).unwrap()).unwrap();
+        let mut all = vec![tape.value(output).unwrap().to_vec()];
+        all.extend(vars.iter().map(|&var| gradients.read(var).unwrap().unwrap_or_default().to_vec()));
         all
     }
 

@@ -22,7 +22,8 @@ pub(crate) fn add_product_on(device: &Device, [x, y]: [Slice<'_>; 2], output: Su
     device.each(&POINTWISE, "multiplied", x.len(), &arguments)
 }
 
-/// Copies or adds some columns of all rows: each side is where it is, how far its rows are apart, and the first column.
+/// Copies or adds some columns of all rows: each side is where it is, how far its rows are apart, and the
+/// first column.
 pub(crate) fn copy_columns_on(
     device: &Device,
     (rows, columns): (usize, usize),
@@ -43,7 +44,7 @@ pub(crate) fn copy_columns_on(
     device.each(&POINTWISE, "copy_columns", rows * columns, &arguments)
 }
 
-/// Copies or adds the rows of `x`, of so many columns, that indices name.
+/// Copies or adds the rows of `x`, of this many columns, that indices name.
 pub(crate) fn gather_on(
     device: &Device,
     indices: &[u32],

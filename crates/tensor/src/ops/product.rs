@@ -1,7 +1,8 @@
 //! Dense products of whole matrices or of some of their columns, split into pieces of rows.
 //!
-//! The kernel is that of the `gemm` crate. Rows are split into pieces of fixed size, each multiplied by one thread, so that
-//! the result does not depend on how many threads there are; the weight gradient is summed over pieces in order.
+//! The kernel is that of the `gemm` crate. Rows are split into pieces of fixed size, each multiplied by one
+//! thread, so that the result does not depend on how many threads there are; the weight gradient is summed
+//! over pieces in order.
 
 use std::ops::Range;
 
@@ -74,7 +75,8 @@ struct Operand<'a> {
     column_stride: usize,
 }
 
-/// `output (+)= left right` with `output` of `rows` by `columns` and `inner` products a number, by one thread.
+/// `output (+)= left right` with `output` of `rows` by `columns` and `inner` products a number, by one
+/// thread.
 #[allow(unsafe_code)]
 fn product(
     [rows, columns, inner]: [usize; 3],
@@ -137,8 +139,9 @@ pub(crate) enum Side {
     Transposed,
 }
 
-/// From how many rows on the right side of a product is turned beforehand. The kernel does it, too, number by number and a
-/// whole column at a time, which misses the first-level cache where rows are as long as a power of two.
+/// From how many rows on the right side of a product is turned beforehand. The kernel does it, too, number by
+/// number and a whole column at a time, which misses the first-level cache where rows are as long as a power
+/// of two.
 const TURNED_ROWS: usize = 64;
 
 #[inline(always)]
@@ -158,7 +161,13 @@ fn multiply_column_body<const FUSED: bool>(
 
 simd! {
     /// A product with one column, for which the kernel would turn all of the left side.
-    fn multiply_column(x: Columns<'_>, w: &[f32], output: &mut [f32], stride: usize, add: bool) = multiply_column_body;
+    fn multiply_column(
+        x: Columns<'_>,
+        w: &[f32],
+        output: &mut [f32],
+        stride: usize,
+        add: bool,
+    ) = multiply_column_body;
 }
 
 /// `output (+)= x w`, or `x w^T`, for some columns of all three.
@@ -214,7 +223,8 @@ pub fn multiply_into(x: View<'_>, w: View<'_>, output: &mut [f32]) {
     multiply_side(x, w, Side::Plain, output, true);
 }
 
-/// Rows that are summed by one thread before sums are added in order: a number that depends on the rows alone.
+/// Rows that are summed by one thread before sums are added in order: a number that depends on the rows
+/// alone.
 fn rows_per_sum(rows: usize) -> usize {
     rows.div_ceil(16).next_multiple_of(ROWS).max(4 * ROWS)
 }

@@ -1,8 +1,9 @@
-//! What recurrent cells share: the input side (gates that were computed before, or `x W + b` computed in place), the parts of
-//! their rows, and the mixing of an old state with a new one.
+//! What recurrent cells share: the input side (gates that were computed before, or `x W + b` computed in
+//! place), the parts of their rows, and the mixing of an old state with a new one.
 //!
-//! A cell works in rows of several times its width, where each gate has its columns. What comes from the input is put into
-//! those columns directly, and its gradient is read from there, so that no matrix of gates is written and read in between.
+//! A cell works in rows of several times its width, where each gate has its columns. What comes from the
+//! input is put into those columns directly, and its gradient is read from there, so that no matrix of gates
+//! is written and read in between.
 
 use std::ops::Range;
 
@@ -48,7 +49,8 @@ pub(crate) fn mix<const FUSED: bool>(z: &[f32], n: &[f32], state: Option<&[f32]>
     }
 }
 
-/// What of the gradient of a mixed state goes straight to the old one: `sum += g * z`, with z from column `at` of each row.
+/// What of the gradient of a mixed state goes straight to the old one: `sum += g * z`, with z from column
+/// `at` of each row.
 #[inline(always)]
 pub(crate) fn mix_back<const FUSED: bool>(
     cell: &[f32],
@@ -89,7 +91,8 @@ impl Input {
         }
     }
 
-    /// The shape of the gates, if they are `gates` times as wide as the state and there are as many inputs as there should.
+    /// The shape of the gates, if they are `gates` times as wide as the state and there are as many inputs as
+    /// there should.
     pub(crate) fn shape(
         self,
         op: &'static str,
@@ -150,7 +153,8 @@ impl Input {
         }
     }
 
-    /// Adds to the gradient of the first input, of the rows of `gates`, which holds the gradients of the gates.
+    /// Adds to the gradient of the first input, of the rows of `gates`, which holds the gradients of the
+    /// gates.
     pub(crate) fn back(
         self,
         inputs: &[View<'_>],

@@ -76,7 +76,8 @@ impl Input {
         Ok(())
     }
 
-    /// The gradients of the input, of its weight and of its bias, from those of the gates; of the weight alone where the others `are_done`.
+    /// The gradients of the input, of its weight and of its bias, from those of the gates; of the weight
+    /// alone where the others `are_done`.
     pub(super) fn back_on(
         self,
         back: &Back<'_>,

@@ -24,13 +24,13 @@ simd! {
 /// The kernels.
 pub(crate) const REDUCE: Source = Source { name: "reduce", text: include_str!("reduce.cu"), samples: &[&[]] };
 
-/// Shares of so many numbers that blocks of a GPU sum side by side; they do not depend on the GPU.
+/// Shares of this many numbers that blocks of a GPU sum side by side; they do not depend on the GPU.
 pub(super) fn shares(count: usize) -> usize {
     count.div_ceil(2048).min(1024)
 }
 
-/// One number: the sum of what so many blocks write to the memory they are given, in double precision, times a factor
-/// and divided by a whole number.
+/// One number: the sum of what this many blocks write to the memory they are given, in double precision,
+/// times a factor and divided by a whole number.
 pub(super) fn total_on(
     device: &Device,
     blocks: usize,
@@ -44,7 +44,7 @@ pub(super) fn total_on(
     device.run(&REDUCE, "total", &[], Launch::blocks(1), &arguments)
 }
 
-/// The factor of a sum, or of a mean of so many numbers.
+/// The factor of a sum, or of a mean of this many numbers.
 fn factor(op: &'static str, mean: bool, count: usize) -> Result<f64> {
     if mean && count == 0 {
         return Err(Error::shape(op, "the mean of no numbers was asked for"));
@@ -246,6 +246,6 @@ mod tests {
         assert_eq!(tape.mean(empty).unwrap_err().to_string(), "mean: the mean of no numbers was asked for");
         assert!(tape.mean_over_rows(empty).is_err());
         let sum = tape.sum(empty).unwrap();
-        assert_eq!(tape.value(sum), [0.0]);
+        assert_eq!(tape.value(sum).unwrap(), [0.0]);
     }
 }

@@ -3,10 +3,11 @@
 // Whether a value is to replace the best. What is not a number is, so that it is not hidden.
 __device__ __forceinline__ bool is_better(float value, float best) { return value > best || value != value; }
 
-// The largest of each line or part, and the entry it is from: the first of several that are equal, -1 where there is none.
+// The largest of each line or part, and the entry it is from: the first of several that are equal, -1 where
+// there is none.
 extern "C" __global__ void __launch_bounds__(256)
-    row_max(int count, const int4* segments, const int* others, const float* x, int width, float* output, int* from, float* best_of_parts,
-            int* from_of_parts) {
+    row_max(int count, const int4* segments, const int* others, const float* x, int width, float* output,
+            int* from, float* best_of_parts, int* from_of_parts) {
     const int number = (int)(thread_number() / 32), lane = threadIdx.x % 32;
     if (number >= count) return;
     const int4 segment = segments[number];
@@ -27,8 +28,8 @@ extern "C" __global__ void __launch_bounds__(256)
 }
 
 // Lines that were cut, from their parts in order.
-extern "C" __global__ void row_max_of_parts(wide count, const int4* cuts, const float* best_of_parts, const int* from_of_parts,
-                                            wide width, float* output, int* from) {
+extern "C" __global__ void row_max_of_parts(wide count, const int4* cuts, const float* best_of_parts,
+                                            const int* from_of_parts, wide width, float* output, int* from) {
     const wide i = thread_number();
     if (i >= count) return;
     const Place place = place_of(i, width);
@@ -49,8 +50,8 @@ extern "C" __global__ void row_max_of_parts(wide count, const int4* cuts, const 
 
 // For each column of the matrix, the gradients of the rows in which its entry was the largest.
 extern "C" __global__ void __launch_bounds__(256)
-    row_max_back(int count, const int4* segments, const int* others, const int* origins, const int* from, const float* upstream, int width,
-                 float* gradient, float* parts, int adds) {
+    row_max_back(int count, const int4* segments, const int* others, const int* origins, const int* from,
+                 const float* upstream, int width, float* gradient, float* parts, int adds) {
     const int number = (int)(thread_number() / 32), lane = threadIdx.x % 32;
     if (number >= count) return;
     const int4 segment = segments[number];

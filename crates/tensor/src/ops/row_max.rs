@@ -10,8 +10,8 @@ use super::sums::add_parts;
 use crate::arena::Arena;
 use crate::clock::Stage;
 use crate::cuda::{self, Source};
-use crate::dry::Ledger;
 use crate::error::{Result, expect_inputs, expect_shape};
+use crate::estimate::MemoryEstimate;
 use crate::lines::{Lines, Piece, run};
 use crate::op::{Back, Op, Shape, View};
 use crate::pattern::Pattern;
@@ -166,8 +166,8 @@ impl Op for RowMax<'_> {
         Ok(())
     }
 
-    fn holds(&self, ledger: &Ledger, back: bool) {
-        if back { self.pattern.by_column() } else { self.pattern.by_row() }.hold(ledger);
+    fn holds(&self, estimate: &MemoryEstimate, back: bool) {
+        if back { self.pattern.by_column() } else { self.pattern.by_row() }.hold(estimate);
     }
 
     fn cuda(&self, call: cuda::Call<'_>) -> Result<()> {
@@ -220,7 +220,8 @@ impl Op for RowMax<'_> {
 }
 
 impl Tape<'_> {
-    /// For each row of the pattern and each column of `x`, the largest number among the entries; zero where there are none.
+    /// For each row of the pattern and each column of `x`, the largest number among the entries; zero where
+    /// there are none.
     pub fn row_max(&mut self, pattern: Arc<Pattern>, x: Var) -> Result<Var> {
         let arena = self.arena();
         self.apply(RowMax { arena, pattern }, &[x])

@@ -69,7 +69,8 @@ impl Op for Scatter<'_> {
 }
 
 impl Tape<'_> {
-    /// A matrix of `rows` rows, of which row `indices[i]` has row `i` of `x` added to it; the others are zero.
+    /// A matrix of `rows` rows, of which row `indices[i]` has row `i` of `x` added to it; the others are
+    /// zero.
     pub fn scatter(&mut self, x: Var, indices: Arc<Vec<u32>>, rows: usize) -> Result<Var> {
         expect_indices("scatter", &indices, rows)?;
         let lines = Lines::sorted(rows, &indices, |place| place as u32);

@@ -1,4 +1,5 @@
-//! Products of rows, one for each entry of a sparse matrix: scores of attention, and the gradient of sparse values.
+//! Products of rows, one for each entry of a sparse matrix: scores of attention, and the gradient of sparse
+//! values.
 
 use std::sync::Arc;
 
@@ -174,8 +175,8 @@ impl Op for Sddmm<'_> {
 }
 
 impl Tape<'_> {
-    /// For each entry of the pattern, the product of the row of `left` at its row and the row of `right` at its column; with
-    /// several heads, rows are divided into as many parts, and there is a product for each.
+    /// For each entry of the pattern, the product of the row of `left` at its row and the row of `right` at
+    /// its column; with several heads, rows are divided into as many parts, and there is a product for each.
     pub fn sddmm(&mut self, pattern: Arc<Pattern>, left: Var, right: Var, heads: usize) -> Result<Var> {
         let arena = self.arena();
         self.apply(Sddmm { arena, pattern, heads }, &[left, right])

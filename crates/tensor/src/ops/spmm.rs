@@ -9,9 +9,9 @@ use super::sddmm::Dots;
 use super::sums::{Factors, Rows, dots, sums};
 use crate::arena::Arena;
 use crate::clock::Stage;
-use crate::cuda::{self, Held};
-use crate::dry::Ledger;
+use crate::cuda::{self, Resident};
 use crate::error::{Error, Result, expect_inputs, expect_shape};
+use crate::estimate::MemoryEstimate;
 use crate::lines::Lines;
 use crate::op::{Back, Op, Shape, View};
 use crate::pattern::Pattern;
@@ -20,7 +20,7 @@ use crate::tape::{Tape, Var};
 /// Where the values of the entries come from.
 enum Values {
     Ones,
-    Fixed(Arc<Held>),
+    Fixed(Arc<Resident>),
     /// The second input.
     Input,
 }
@@ -42,7 +42,7 @@ impl Spmm<'_> {
     }
 }
 
-/// Fails unless rows of this width can be divided into so many equal parts.
+/// Fails unless rows of this width can be divided into this many equal parts.
 pub(super) fn expect_heads(op: &'static str, width: usize, heads: usize) -> Result<()> {
     if heads == 0 || !width.is_multiple_of(heads) {
         return Err(Error::shape(
@@ -123,11 +123,11 @@ impl Op for Spmm<'_> {
         Ok(())
     }
 
-    fn holds(&self, ledger: &Ledger, back: bool) {
-        if back { self.pattern.by_column() } else { self.pattern.by_row() }.hold(ledger);
+    fn holds(&self, estimate: &MemoryEstimate, back: bool) {
+        if back { self.pattern.by_column() } else { self.pattern.by_row() }.hold(estimate);
         if let Values::Fixed(values) = &self.values {
-            // On the way back in another order: both copies stand for the one that the host has.
-            ledger.hold(&values[usize::from(back && !values.is_empty())..], values.len());
+            // In the backward pass in another order: both copies stand for the one that the host has.
+            estimate.hold(&values[usize::from(back && !values.is_empty())..], values.len());
         }
     }
 
@@ -203,13 +203,13 @@ impl Tape<'_> {
     }
 
     /// `A x`, where the matrix `A` has values that need no gradient.
-    pub fn spmm_fixed(&mut self, pattern: Arc<Pattern>, values: Arc<Held>, x: Var) -> Result<Var> {
+    pub fn spmm_fixed(&mut self, pattern: Arc<Pattern>, values: Arc<Resident>, x: Var) -> Result<Var> {
         let arena = self.arena();
         self.apply(Spmm { arena, pattern, values: Values::Fixed(values), heads: 1 }, &[x])
     }
 
-    /// As many products as `values` has columns, side by side: head `h` multiplies its part of the columns of `x` by the
-    /// matrix whose values are column `h`.
+    /// As many products as `values` has columns, side by side: head `h` multiplies its part of the columns of
+    /// `x` by the matrix whose values are column `h`.
     pub fn spmm_heads(&mut self, pattern: Arc<Pattern>, values: Var, x: Var) -> Result<Var> {
         let (arena, heads) = (self.arena(), self.shape(values).columns);
         self.apply(Spmm { arena, pattern, values: Values::Input, heads }, &[x, values])

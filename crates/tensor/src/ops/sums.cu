@@ -1,6 +1,6 @@
-// Sums over the entries of each line. A group of LANES lanes has a segment, or all groups of a block have a long piece of a line; each lane
-// has four columns (or the lanes go through the columns, where those cannot be divided so). COLUMNS is the width of a tile, WIDTH that of the
-// rows, HEADS the parts of a row.
+// Sums over the entries of each line. A group of LANES lanes has a segment, or all groups of a block have a
+// long piece of a line; each lane has four columns (or the lanes go through the columns, where those cannot
+// be divided so). COLUMNS is the width of a tile, WIDTH that of the rows, HEADS the parts of a row.
 
 // The row that an entry adds, and where its value is.
 __device__ __forceinline__ int row_of(const int* others, const int* origins, int own, int entry) {
@@ -14,7 +14,7 @@ __device__ __forceinline__ int row_of(const int* others, const int* origins, int
 #define GROUPS (BLOCK / LANES)
 #define QUARTERS (WIDTH / 4)
 #define DEEP (WIDTH / HEADS)
-// Rows that are asked for before the first of them is there, and where few are left.
+// Rows that are loaded ahead of the first one's arrival, and the number where few are left.
 #define AHEAD (LANES < 8 ? LANES : 8)
 #define FEW 4
 
@@ -22,15 +22,17 @@ __device__ __forceinline__ unsigned lanes_of_group() {
     return LANES == 32 ? ALL_LANES : ((1u << (LANES & 31)) - 1u) << ((threadIdx.x & 31) / LANES * LANES);
 }
 
-// What the lanes of a group know of the entries that they go through together: each has the row, the place and the value of one.
+// What the lanes of a group know of the entries that they go through together: each has the row, the place
+// and the value of one.
 struct Entries {
     int row, place, count;
     float value;
 };
 
 // Adds COUNT entries from `first` on, or as many as there are.
-template <int COUNT>
-__device__ __forceinline__ void add_entries(float4& sum, const float4* from, unsigned group, const Entries& entries, int first, const float* values, int head) {
+template <int COUNT> __device__ __forceinline__ void add_entries(float4& sum, const float4* from,
+                                                                 unsigned group, const Entries& entries,
+                                                                 int first, const float* values, int head) {
     float4 rows[COUNT];
     float factors[COUNT];
 #pragma unroll
@@ -48,13 +50,14 @@ __device__ __forceinline__ void add_entries(float4& sum, const float4* from, uns
     for (int k = 0; k < COUNT; ++k) add_product(sum, factors[k], rows[k]);
 }
 
-// OWN: rows of entries themselves. Values are null where all are one; permuted values stand in the order of the lines. First come the
-// pieces of long lines, then the segments that are whole lines. A line of several pieces is put together, in order, by whoever comes last:
-// `turns` is zero before and after.
+// OWN: rows of entries themselves. Values are null where all are one; permuted values stand in the order of
+// the lines. First come the pieces of long lines, then the segments that are whole lines. A line of several
+// pieces is put together, in order, by the block that comes last: `turns` is zero before and after.
 extern "C" __global__ void __launch_bounds__(BLOCK)
-    sums(int pieces, const int4* __restrict__ piece_of, const int4* __restrict__ heaps, int* turns, int count, const int4* __restrict__ segments,
-         const int* __restrict__ others, const int* __restrict__ origins, const float* __restrict__ values, int permuted, int own,
-         const float4* __restrict__ x, float4* output, float4* parts, int adds) {
+    sums(int pieces, const int4* __restrict__ piece_of, const int4* __restrict__ heaps, int* turns, int count,
+         const int4* __restrict__ segments, const int* __restrict__ others, const int* __restrict__ origins,
+         const float* __restrict__ values, int permuted, int own, const float4* __restrict__ x,
+         float4* output, float4* parts, int adds) {
     __shared__ float4 heaped[BLOCK];
     const int lane = threadIdx.x % LANES, mine = threadIdx.x / LANES;
     const bool together = blockIdx.x < pieces;
@@ -64,7 +67,8 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
     const unsigned group = lanes_of_group();
     const int4 segment = __ldg((together ? piece_of : segments) + number);
     const int length = segment.z - segment.y;
-    const int begin = together ? segment.y + length * mine / GROUPS : segment.y, end = together ? segment.y + length * (mine + 1) / GROUPS : segment.z;
+    const int begin = together ? segment.y + length * mine / GROUPS : segment.y,
+              end = together ? segment.y + length * (mine + 1) / GROUPS : segment.z;
     const int head = HEADS == 1 ? 0 : quarter * 4 / DEEP;
     float4 sum = make_float4(0.f, 0.f, 0.f, 0.f);
     const float4* from = x + quarter;
@@ -78,7 +82,8 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
         entries.count = min(LANES, end - first);
         if (HEADS == 1 && values && there) entries.value = values[entries.place];
         int j = 0;
-        for (; j + FEW < entries.count; j += AHEAD) add_entries<AHEAD>(sum, from, group, entries, j, values, head);
+        for (; j + FEW < entries.count; j += AHEAD)
+            add_entries<AHEAD>(sum, from, group, entries, j, values, head);
         if (j < entries.count) add_entries<FEW>(sum, from, group, entries, j, values, head);
     }
     int line = segment.x;
@@ -101,7 +106,8 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
             __threadfence();
             sum = make_float4(0.f, 0.f, 0.f, 0.f);
 #pragma unroll 8
-            for (int part = heap.y; part < heap.z; ++part) sum = sum_of(sum, __ldcg(parts + (wide)part * QUARTERS + quarter));
+            for (int part = heap.y; part < heap.z; ++part)
+                sum = sum_of(sum, __ldcg(parts + (wide)part * QUARTERS + quarter));
             line = heap.x;
         }
     }
@@ -113,8 +119,9 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
 
 // The same for rows of any width: a warp has a segment and goes through its columns.
 extern "C" __global__ void __launch_bounds__(256)
-    sums_of_any(int count, const int4* segments, const int* others, const int* origins, const float* values, int permuted, int own,
-                const float* x, float* output, float* parts, int adds, int width, int heads) {
+    sums_of_any(int count, const int4* segments, const int* others, const int* origins, const float* values,
+                int permuted, int own, const float* x, float* output, float* parts, int adds, int width,
+                int heads) {
     const int number = (int)(thread_number() / 32), lane = threadIdx.x % 32;
     if (number >= count) return;
     const int4 segment = segments[number];
@@ -131,7 +138,8 @@ extern "C" __global__ void __launch_bounds__(256)
 }
 
 // Puts lines that were cut together from their parts, in order.
-extern "C" __global__ void sums_of_parts(wide count, const int4* cuts, const float* parts, float* output, int adds, int width) {
+extern "C" __global__ void sums_of_parts(wide count, const int4* cuts, const float* parts, float* output,
+                                         int adds, int width) {
     const wide i = thread_number();
     if (i >= count) return;
     const int4 cut = cuts[i / width];
@@ -148,11 +156,11 @@ extern "C" __global__ void permute(wide count, const int* origins, const float* 
     if (i < count) permuted[i] = values[origins[i]];
 }
 
-// For each entry and head, the product of the row of its line and the row of its other end. A warp has a segment; for each entry
-// its lanes go through the columns of a head.
+// For each entry and head, the product of the row of its line and the row of its other end. A warp has a
+// segment; for each entry its lanes go through the columns of a head.
 extern "C" __global__ void __launch_bounds__(256)
-    dots(int count, const int4* segments, const int* others, const float* left, const float* right, float* output,
-         int adds, int width, int heads, const int* line_of_part) {
+    dots(int count, const int4* segments, const int* others, const float* left, const float* right,
+         float* output, int adds, int width, int heads, const int* line_of_part) {
     const int number = (int)(thread_number() / 32), lane = threadIdx.x % 32;
     if (number >= count) return;
     const int4 segment = segments[number];
@@ -163,7 +171,8 @@ extern "C" __global__ void __launch_bounds__(256)
         const float* other = right + (wide)others[entry] * width;
         for (int head = 0; head < heads; ++head) {
             float sum = 0.f;
-            for (int column = lane; column < deep; column += 32) sum = fmaf(mine[head * deep + column], other[head * deep + column], sum);
+            for (int column = lane; column < deep; column += 32)
+                sum = fmaf(mine[head * deep + column], other[head * deep + column], sum);
             sum = sum_of_lanes<32>(sum);
             if (lane == 0) put(output + (wide)entry * heads + head, sum, adds);
         }

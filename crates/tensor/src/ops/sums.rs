@@ -1,4 +1,5 @@
-//! Sums over the entries of each line on a GPU, and products of rows for each entry: the kernels under sparse operations there.
+//! Sums over the entries of each line on a GPU, and products of rows for each entry: the kernels under sparse
+//! operations there.
 
 use crate::cuda::lines::{LinesOn, TILES};
 use crate::cuda::{Argument, Device, Launch, Slice, Source, Sum};
@@ -37,7 +38,8 @@ pub(crate) enum Rows {
     Own,
 }
 
-/// For each line, the sum over its entries of a row of `x` times the factor of the entry; `width` is that of rows.
+/// For each line, the sum over its entries of a row of `x` times the factor of the entry; `width` is that of
+/// rows.
 pub(crate) fn sums(
     device: &Device,
     lines: &LinesOn,
@@ -103,7 +105,8 @@ pub(crate) fn add_parts(
     device.each(&SUMS, "sums_of_parts", lines.cut_lines * width, &arguments)
 }
 
-/// For each entry and head, the product of the row of its line in `left` and that of its other end in `right`.
+/// For each entry and head, the product of the row of its line in `left` and that of its other end in
+/// `right`.
 pub(crate) fn dots(
     device: &Device,
     lines: &LinesOn,

@@ -1,4 +1,5 @@
-//! Dense layers with few outputs on a GPU: a product with a handful of columns is nothing but reading its rows.
+//! Dense layers with few outputs on a GPU: a product with a handful of columns is nothing but reading its
+//! rows.
 
 use super::dense::shares_of_columns;
 use crate::cuda::{Back, Call, Launch, Source};
@@ -45,7 +46,7 @@ pub(super) fn forward(call: &Call<'_>, has_bias: bool) -> Result<()> {
     )
 }
 
-/// Its way back.
+/// Its backward pass.
 pub(super) fn backward(back: &Back<'_>, has_bias: bool) -> Result<()> {
     let (device, at) = (back.device, 1 + usize::from(has_bias));
     let (w, x) = (back.inputs[0], back.inputs[at]);

@@ -1,6 +1,7 @@
 //! The transpose of a dense matrix, for products with it.
 
-/// Rows and columns that are turned together: as many rows as find room in the same sets of the first-level cache.
+/// Rows and columns that are turned together: as many rows as find room in the same sets of the first-level
+/// cache.
 const TURNED: usize = 16;
 
 /// The transpose of a matrix whose rows begin `stride` numbers from each other.

@@ -1,6 +1,6 @@
 //! Adam (Kingma and Ba, 2015, algorithm 1) and AdamW (Loshchilov and Hutter, 2019, algorithm 2), in one pass.
 
-use super::{Away, Optimiser, State, prepare, update_all};
+use super::{DeviceParams, Optimiser, State, prepare, update_all};
 use crate::error::Result;
 use crate::simd::{fma, simd};
 
@@ -102,7 +102,13 @@ fn update_body<const FUSED: bool>(
 }
 
 simd! {
-    fn update(parameter: &mut [f32], gradient: &[f32], means: &mut [f32], squares: &mut [f32], factors: Factors) = update_body;
+    fn update(
+        parameter: &mut [f32],
+        gradient: &[f32],
+        means: &mut [f32],
+        squares: &mut [f32],
+        factors: Factors,
+    ) = update_body;
 }
 
 impl Optimiser for Adam {
@@ -120,7 +126,7 @@ impl Optimiser for Adam {
         Ok(())
     }
 
-    fn step_on(&mut self, away: &Away, factor: f32, rate: f32) -> Result<()> {
+    fn step_on(&mut self, away: &DeviceParams, factor: f32, rate: f32) -> Result<()> {
         self.state.steps += 1;
         let Factors { first, second, epsilon, in_gradient, keep, rate, root } = self.factors(rate);
         let numbers = [factor, first, second, epsilon, in_gradient, keep, rate, root];

@@ -18,9 +18,11 @@ simd! {
     fn squares(values: &[f32]) -> f64 = squares_body;
 }
 
-/// Scales all gradients by one factor so that the norm of all of them together is at most `largest`; the norm before.
+/// Scales all gradients by one factor so that the norm of all of them together is at most `largest`; the norm
+/// before.
 ///
-/// A norm that is not finite is an error, and the gradients stay as they are: no factor could mend them.
+/// A norm that is not finite is an error, and the gradients stay as they are: no factor could make them
+/// finite.
 pub fn clip_norm<G: DerefMut<Target = [f32]>>(gradients: &mut [G], largest: f32) -> Result<f32> {
     let valid = largest > 0.0;
     if !valid {

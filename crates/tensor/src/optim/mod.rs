@@ -1,19 +1,20 @@
-//! Optimisers: how parameters follow their gradients. Their state is plain data that can be saved and restored.
+//! Optimisers: how parameters follow their gradients. Their state is plain data that can be saved and
+//! restored.
 
 mod adam;
-mod away;
 mod clip;
+mod device_params;
 mod schedule;
 mod sgd;
 
 use rayon::prelude::*;
 
-pub(crate) use away::UPDATE;
+pub(crate) use device_params::UPDATE;
 
 pub use adam::{Adam, AdamSettings, Decay};
-pub use away::Away;
 pub use clip::clip_norm;
-pub use schedule::Schedule;
+pub use device_params::DeviceParams;
+pub use schedule::RateSchedule;
 pub use sgd::{Sgd, SgdSettings};
 
 use crate::error::{Error, Result};
@@ -33,7 +34,7 @@ pub trait Optimiser: Send {
     fn step(&mut self, parameters: &mut [Vec<f32>], gradients: &[&[f32]], rate: f32) -> Result<()>;
 
     /// [`Optimiser::step`] for parameters on a GPU, with their gradient multiplied by a factor first.
-    fn step_on(&mut self, away: &Away, factor: f32, rate: f32) -> Result<()>;
+    fn step_on(&mut self, away: &DeviceParams, factor: f32, rate: f32) -> Result<()>;
 
     /// How many numbers it remembers of each parameter.
     fn copies(&self) -> usize;
@@ -48,7 +49,8 @@ pub trait Optimiser: Send {
 /// Numbers that one thread changes at a time; parameters shorter than this are not worth sharing.
 const PIECE: usize = 16 * 1024;
 
-/// Fails unless there is a gradient for every parameter and the buffers fit; makes buffers of zeros before the first step.
+/// Fails unless there is a gradient for every parameter and the buffers fit; makes buffers of zeros before
+/// the first step.
 fn prepare(state: &mut State, copies: usize, parameters: &[Vec<f32>], gradients: &[&[f32]]) -> Result<()> {
     if parameters.len() != gradients.len() {
         let problem = format!("{} gradients were given for {} parameters", gradients.len(), parameters.len());

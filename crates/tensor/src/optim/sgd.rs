@@ -1,6 +1,7 @@
-//! Stochastic gradient descent with momentum (Polyak, 1964) in the form of PyTorch: `v = momentum * v + g`, `p -= rate * v`.
+//! Stochastic gradient descent with momentum (Polyak, 1964) in the form of PyTorch: `v = momentum * v + g`,
+//! `p -= rate * v`.
 
-use super::{Away, Optimiser, State, prepare, update_all};
+use super::{DeviceParams, Optimiser, State, prepare, update_all};
 use crate::error::Result;
 use crate::simd::{fma, simd};
 
@@ -43,7 +44,13 @@ fn update_body<const FUSED: bool>(
 }
 
 simd! {
-    fn update(parameter: &mut [f32], gradient: &[f32], velocity: &mut [f32], settings: SgdSettings, rate: f32) = update_body;
+    fn update(
+        parameter: &mut [f32],
+        gradient: &[f32],
+        velocity: &mut [f32],
+        settings: SgdSettings,
+        rate: f32,
+    ) = update_body;
 }
 
 impl Optimiser for Sgd {
@@ -59,7 +66,7 @@ impl Optimiser for Sgd {
         Ok(())
     }
 
-    fn step_on(&mut self, away: &Away, factor: f32, rate: f32) -> Result<()> {
+    fn step_on(&mut self, away: &DeviceParams, factor: f32, rate: f32) -> Result<()> {
         self.state.steps += 1;
         let SgdSettings { momentum, weight_decay } = self.settings;
         away.update("sgd", self.copies(), &[factor, momentum, weight_decay, rate])

@@ -88,8 +88,8 @@ fn gated_cell() {
     }
 }
 
-/// With factors rounded to TF32, cells take their products inside where the widths allow it: one tile, several, and a last one that is
-/// not full; wide, narrow, and widths that do not.
+/// With factors rounded to TF32, cells take their products inside where the widths allow it: one tile,
+/// several, and a last one that is not full; wide, narrow, and widths that do not.
 #[test]
 fn rounded_cells() {
     for (rows, inner, width) in [
@@ -112,7 +112,8 @@ fn rounded_cells() {
                 numbers(1, gates * width, 6),
             ])
         };
-        // A row of products is a sum of up to 192 of them, each off by a thousandth at most, most of which cancel out.
+        // A row of products is a sum of up to 192 of them, each off by a thousandth at most, most of which
+        // cancel out.
         let (precision, tolerances) = (Precision::Tf32, [1e-2, 2e-2]);
         for inputs in variants(of(4, 2)) {
             same_within(precision, tolerances, "rounded lstm", &inputs[..5], |tape, v| {

@@ -44,7 +44,8 @@ pub fn wanted(inputs: Vec<(Shape, Vec<f32>)>) -> Vec<Input> {
     inputs.into_iter().map(|input| (input, true)).collect()
 }
 
-/// The value of a computation, and the gradients of its inputs, for an upstream gradient that is different everywhere.
+/// The value of a computation, and the gradients of its inputs, for an upstream gradient that is different
+/// everywhere.
 fn run(
     arena: &Arena,
     inputs: &[Input],
@@ -104,8 +105,8 @@ pub fn same_within(
                 "{name}: {what} has {found} at {place}, expected {expected} (largest {largest})"
             );
         }
-        // The worst number may be far off by bad luck (a sum of thousands that nearly cancel each other is, on the host as well);
-        // many together may not.
+        // The worst number may be far off by bad luck (a sum of thousands that nearly cancel each other is,
+        // on the host as well); many together may not.
         let apart = (off / norm.max(1e-6)).sqrt();
         let few = expected.len() < 64;
         assert!(

@@ -7,7 +7,8 @@ use kymo_tensor::Pattern;
 use crate::compare::{Input, numbers, same, wanted};
 use crate::sparse::{WIDTHS, patterns};
 
-/// The patterns, and one with hubs among its rows and its columns that are cut into more parts than a warp has lanes.
+/// The patterns, and one with hubs among its rows and its columns that are cut into more parts than a warp
+/// has lanes.
 fn all() -> Vec<(&'static str, Arc<Pattern>)> {
     let row = (0..10_000u32).map(|column| (3, column));
     let column = (0..8000u32).map(|row| (row, 17));

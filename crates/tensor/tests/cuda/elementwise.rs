@@ -85,7 +85,7 @@ fn reductions() {
                 continue;
             }
             let mut x = numbers(rows, columns, 1);
-            // Away from zero, so that sums do not cancel and are compared to what they are.
+            // DeviceParams from zero, so that sums do not cancel and are compared to what they are.
             x.1.iter_mut().for_each(|value| *value += 0.5);
             same(&format!("{name}, {rows} x {columns}"), &wanted(vec![x]), build);
         }

@@ -1,5 +1,6 @@
-//! Every operation on a GPU against the same operation on the host: values within 1e-5 and gradients within 1e-4 of their largest,
-//! and the same bits when it is done again. Without a GPU the tests say that they were skipped.
+//! Every operation on a GPU against the same operation on the host: values within 1e-5 and gradients within
+//! 1e-4 of their largest, and the same bits when it is done again. Without a GPU the tests say that they were
+//! skipped.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 

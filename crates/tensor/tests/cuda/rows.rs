@@ -1,4 +1,5 @@
-//! Rows and columns of matrices: side by side, below each other, some of them, at given places, and the highest.
+//! Rows and columns of matrices: side by side, below each other, some of them, at given places, and the
+//! highest.
 
 use std::sync::Arc;
 

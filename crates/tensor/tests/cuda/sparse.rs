@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kymo_tensor::{Held, Pattern};
+use kymo_tensor::{Pattern, Resident};
 
 use crate::compare::{Input, numbers, same, wanted};
 
@@ -41,7 +41,7 @@ fn products() {
             same(&format!("sum, {name}, {width}"), &x, |tape, vars| {
                 tape.spmm(pattern.clone(), None, vars[0])
             });
-            let fixed = Arc::new(Held::from(numbers(pattern.entries(), 1, 5).1));
+            let fixed = Arc::new(Resident::from(numbers(pattern.entries(), 1, 5).1));
             same(&format!("fixed, {name}, {width}"), &x, |tape, vars| {
                 tape.spmm_fixed(pattern.clone(), fixed.clone(), vars[0])
             });

@@ -1,4 +1,5 @@
-//! The sparse operations as a table: what they take, how they are applied, and plain loops in double precision.
+//! The sparse operations as a table: what they take, how they are applied, and plain loops in double
+//! precision.
 
 use std::sync::Arc;
 

@@ -1,4 +1,7 @@
-//! The sparse operations against plain loops, finite differences and themselves with other numbers of threads.
+//! The sparse operations against plain loops, finite differences and themselves with other numbers of
+//! threads.
+
+#![allow(clippy::unwrap_used)]
 
 mod cases;
 
@@ -41,8 +44,8 @@ fn run(case: &Case, pattern: &Arc<Pattern>, salt: u32) -> Result<Vec<Vec<f32>>> 
         .collect::<Result<Vec<_>>>()?;
     let output = (case.apply)(&mut tape, pattern, &vars)?;
     let gradients = tape.backward_with(output, &noise(tape.shape(output), 99))?;
-    let mut found = vec![tape.value(output).to_vec()];
-    found.extend(vars.iter().map(|&var| gradients.of(var).unwrap_or_default().to_vec()));
+    let mut found = vec![tape.value(output).unwrap().to_vec()];
+    found.extend(vars.iter().map(|&var| gradients.read(var).unwrap().unwrap_or_default().to_vec()));
     Ok(found)
 }
 
@@ -90,7 +93,8 @@ fn check_gradient(case: &Case, pattern: &Arc<Pattern>) {
     }
 }
 
-/// Patterns of all kinds: without rows, one vertex, loops only, hubs, rows without entries, more columns than rows.
+/// Patterns of all kinds: without rows, one vertex, loops only, hubs, rows without entries, more columns than
+/// rows.
 fn patterns(most: usize) -> impl Strategy<Value = Arc<Pattern>> {
     let edges = (1..=most, 1..=most).prop_flat_map(move |(rows, columns)| {
         let edge = (0..rows as u32, 0..columns as u32);
@@ -112,7 +116,7 @@ fn patterns(most: usize) -> impl Strategy<Value = Arc<Pattern>> {
     })
 }
 
-/// One row and three columns of so many entries that they are cut, among short ones.
+/// One row and three columns with enough entries to be cut, among short ones.
 fn long() -> Result<Arc<Pattern>> {
     let hub = (0..9000u32).map(|i| (2, i * i % 3));
     let others = (0..4000u32).map(|i| (i % 40, 3 + i % 30));
@@ -132,7 +136,10 @@ proptest! {
     }
 
     #[test]
-    fn gradients_are_those_of_differences(pattern in patterns(9), heads in prop::sample::select(vec![1, 2, 4])) {
+    fn gradients_are_those_of_differences(
+        pattern in patterns(9),
+        heads in prop::sample::select(vec![1, 2, 4]),
+    ) {
         cases(4, heads).iter().for_each(|case| check_gradient(case, &pattern));
     }
 }
@@ -143,7 +150,8 @@ fn long_lines_are_put_together_from_their_segments() {
     for (width, heads) in [(1, 1), (6, 2), (64, 1), (192, 8)] {
         cases(width, heads).iter().for_each(|case| check(case, &pattern, 7));
     }
-    // The others have an input for each of thousands of entries: their gradients are checked by the next test.
+    // The others have an input for each of thousands of entries: their gradients are checked by the next
+    // test.
     let names = ["spmm of ones", "spmm of fixed values", "sddmm", "graph attention", "row max", "gather"];
     for case in cases(1, 1).iter().filter(|case| names.contains(&case.name)) {
         check_gradient(case, &pattern);
@@ -182,8 +190,8 @@ fn gradients_of_the_values_of_long_lines() {
     assert!(are_close(&found[1], &exact, 1e-5));
 }
 
-/// Fused attention gives the values and gradients of its parts. All numbers are compared together: the gradient of a score is
-/// nothing but rounding where its row has no other.
+/// Fused attention gives the values and gradients of its parts. All numbers are compared together: the
+/// gradient of a score is nothing but rounding where its row has no other.
 fn check_fused(pattern: &Arc<Pattern>, [width, heads]: [usize; 2], salt: u32) {
     let by_parts = |tape: &mut Tape<'_>, pattern: &Arc<Pattern>, vars: &[kymo_tensor::Var]| {
         let scores = tape.edge_scores(pattern.clone(), vars[0], vars[1], 0.25)?;
@@ -205,7 +213,9 @@ proptest! {
     #[test]
     fn fused_attention_is_what_its_parts_come_to(
         pattern in patterns(60),
-        (width, heads) in prop::sample::select(vec![(1, 1), (6, 2), (64, 4), (64, 1), (64, 8), (64, 2), (96, 3), (192, 8)]),
+        (width, heads) in prop::sample::select(vec![
+            (1, 1), (6, 2), (64, 4), (64, 1), (64, 8), (64, 2), (96, 3), (192, 8),
+        ]),
         salt in 0u32..1000,
     ) {
         check_fused(&pattern, [width, heads], salt);
@@ -226,10 +236,10 @@ fn large_scores_and_equal_maxima() {
     let mut tape = Tape::new(&arena);
     let scores = tape.constant(Shape::new(3, 1), &[1e4, 1e4, -1e4]).unwrap();
     let shares = tape.edge_softmax(pattern.clone(), scores).unwrap();
-    assert!(tape.value(shares).iter().zip([0.5, 0.5, 0.0]).all(|(a, b)| (a - b).abs() < 1e-6));
+    assert!(tape.value(shares).unwrap().iter().zip([0.5, 0.5, 0.0]).all(|(a, b)| (a - b).abs() < 1e-6));
     let x = tape.parameter(Shape::new(3, 1), &[1.0, 2.0, 2.0]).unwrap();
     let largest = tape.row_max(pattern, x).unwrap();
-    assert_eq!(tape.backward(largest).unwrap().of(x).unwrap(), [0.0, 1.0, 0.0]);
+    assert_eq!(*tape.backward(largest).unwrap().read(x).unwrap().unwrap(), [0.0, 1.0, 0.0]);
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Static features of vertices, dense or sparse: line i belongs to the vertex with id i, unless a header says that the
-//! first column holds the id.
+//! Static features of vertices, dense or sparse: line i belongs to the vertex with id i, unless a header says
+//! that the first column holds the id.
 
 use std::str::FromStr;
 
@@ -12,8 +12,8 @@ use crate::snapshot::Vertex;
 /// How features are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FeatureLayout {
-    /// Look at the first lines. Sparse is where a `:` stands, where lines differ in length, or where every line is made
-    /// of ascending whole numbers.
+    /// Look at the first lines. Sparse is where a `:` stands, where lines differ in length, or where every
+    /// line is made of ascending whole numbers.
     #[default]
     Auto,
     /// Every value, column after column.
@@ -65,7 +65,7 @@ pub enum FeatureTable {
     },
 }
 
-/// A larger index is taken for a mistake: somebody will make a matrix that wide.
+/// A larger index is taken for a mistake: a matrix that wide would be allocated.
 const WIDEST: u64 = 1 << 24;
 
 /// Reads features. Vertices that have no edge become vertices here.
@@ -123,11 +123,13 @@ pub fn read_features(
     })
 }
 
-/// The vertex a line belongs to when lines do not say. Where vertices have names, one must be called like the number.
+/// The vertex a line belongs to when lines do not say. Where vertices have names, one must be called like the
+/// number.
 fn by_line(row: &Row<'_, '_>, number: usize, intake: &mut Intake) -> Result<Vertex> {
     if intake.id_kind == IdKind::Text && intake.ids.find(&number.to_string()).is_none() {
         return Err(row.problem(format!(
-            "found no vertex called '{number}' for this line, expected a header whose first name is id, and the \
+            "found no vertex called '{number}' for this line, expected a header whose first name is id, and \
+             the \
              vertex first in each line"
         )));
     }

@@ -1,5 +1,5 @@
-//! Classes of vertices and the published split: `node class [split]`, or with a header that names a step or a time, classes
-//! that hold at that step alone.
+//! Classes of vertices and the published split: `node class [split]`, or with a header that names a step or a
+//! time, classes that hold at that step alone.
 
 use super::names_vertices;
 use crate::error::Result;
@@ -56,9 +56,9 @@ impl Columns {
     }
 }
 
-/// Reads `node class [split]` with any separator and an optional header. A class is a number or a name; `-1` or nothing
-/// is no class. Vertices that have no edge become vertices here. A column called step or time in the header makes the
-/// classes hold at that step alone.
+/// Reads `node class [split]` with any separator and an optional header. A class is a number or a name; `-1`
+/// or nothing is no class. Vertices that have no edge become vertices here. A column called step or time in
+/// the header makes the classes hold at that step alone.
 pub fn read_labels(source: &mut Source, intake: &mut Intake) -> Result<Labels> {
     let (mut lines, mut fields, mut labels) = (Lines::new(source), Fields::default(), Labels::default());
     let mut layout = None;

@@ -1,4 +1,5 @@
-//! Files beside the graph: labels, static features, and signals by step. Each names vertices of a graph read before.
+//! Files beside the graph: labels, static features, and signals by step. Each names vertices of a graph read
+//! before.
 
 mod features;
 mod labels;

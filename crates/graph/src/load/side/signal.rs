@@ -7,8 +7,9 @@ use crate::snapshot::Vertex;
 
 /// Reads a signal, which becomes both what is known of each step and what is to be predicted.
 ///
-/// The names in the header are those of vertices where all of them are known. Where they are not, but there are as many
-/// as vertices, columns belong to the vertices in their order: a graph given as a matrix has no names of its own.
+/// The names in the header are those of vertices where all of them are known. Where they are not, but there
+/// are as many as vertices, columns belong to the vertices in their order: a graph given as a matrix has no
+/// names of its own.
 pub fn read_signal(source: &mut Source, intake: &mut Intake) -> Result<()> {
     let (mut lines, mut fields) = (Lines::new(source), Fields::default());
     let (mut header, mut step) = (None, 0);

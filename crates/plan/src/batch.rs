@@ -1,0 +1,141 @@
+//! The unit of work: some windows, the vertices whose outputs count, and the neighbourhood that they see.
+//!
+//! The systems that Kymo brings together differ in how they fill in these values, not in what is computed
+//! from them. DyGNeX and REAL train whole windows with all vertices; strategies that cut windows give each
+//! worker its own cells; DynaHB takes some vertices with their L-hop neighbourhood; DistDy samples it. Which
+//! worker runs a batch is said by its place in an [`EpochPlan`](crate::EpochPlan).
+
+use std::ops::Range;
+
+use kymo_graph::{Step, Vertex};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+/// A window that is trained on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Window {
+    /// Its number among the windows of an epoch, in the order of time.
+    pub number: usize,
+    /// Its steps.
+    pub steps: Range<Step>,
+    /// What its random choices (dropout, negative samples) follow from.
+    pub salt: u64,
+}
+
+/// The vertices whose outputs count in the loss.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Targets {
+    /// All of them.
+    #[default]
+    All,
+    /// Those that the layout gives to the worker: all workers run the batch together, each its own cells.
+    Own,
+    /// These, ascending.
+    Some(Vec<Vertex>),
+}
+
+/// What the targets see of each snapshot.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Neighbourhood {
+    /// Everything.
+    #[default]
+    Whole,
+    /// The vertices from which a target can be reached along at most this many edges.
+    Hops(usize),
+    /// At most this many in-neighbours of each vertex, one number for each layer.
+    Sampled(Vec<usize>),
+}
+
+/// What one worker does at a time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Batch {
+    /// The windows, in the order in which they are run.
+    pub windows: Vec<Window>,
+    /// The vertices whose outputs count.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub targets: Targets,
+    /// What these vertices see.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub neighbourhood: Neighbourhood,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+impl Batch {
+    /// One window with all vertices and everything they see.
+    pub fn whole(window: Window) -> Batch {
+        Batch { windows: vec![window], targets: Targets::All, neighbourhood: Neighbourhood::Whole }
+    }
+
+    /// One window, run by all workers together.
+    pub fn own(window: Window) -> Batch {
+        Batch { targets: Targets::Own, ..Batch::whole(window) }
+    }
+
+    /// Fails where the batch makes no sense by itself.
+    pub(crate) fn check(&self) -> Result<()> {
+        let refuse = |problem: String| Err(Error::settings("batch", problem));
+        if self.windows.is_empty() {
+            return refuse("it has no window, expected at least one".into());
+        }
+        if let Some(window) = self.windows.iter().find(|window| window.steps.is_empty()) {
+            return refuse(format!("window {} has no steps", window.number));
+        }
+        match (&self.targets, &self.neighbourhood) {
+            (Targets::Some(vertices), _) if !vertices.is_sorted_by(|a, b| a < b) => {
+                refuse("its target vertices are not in ascending order".into())
+            }
+            (Targets::Own, neighbourhood) if *neighbourhood != Neighbourhood::Whole => {
+                refuse("workers that share a window see all of it; choose other targets".into())
+            }
+            (_, Neighbourhood::Sampled(fan_outs)) if fan_outs.is_empty() || fan_outs.contains(&0) => {
+                refuse("a sampled neighbourhood needs a number above 0 for each layer".into())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn window(steps: Range<Step>) -> Window {
+        Window { number: 3, steps, salt: 9 }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_by_name() {
+        Batch::whole(window(0..4)).check().unwrap();
+        Batch::own(window(0..4)).check().unwrap();
+        let good = Batch::whole(window(0..4));
+        let wrong = [
+            ("no window", Batch { windows: Vec::new(), ..good.clone() }),
+            ("window 3 has no steps", Batch::whole(window(4..4))),
+            ("ascending", Batch { targets: Targets::Some(vec![2, 2]), ..good.clone() }),
+            ("see all of it", Batch { neighbourhood: Neighbourhood::Hops(2), ..Batch::own(window(0..4)) }),
+            ("each layer", Batch { neighbourhood: Neighbourhood::Sampled(vec![5, 0]), ..good }),
+        ];
+        for (words, batch) in wrong {
+            let error = batch.check().unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_the_usual_is_not_written() {
+        let some = Batch { targets: Targets::Some(vec![1, 5]), ..Batch::whole(window(2..6)) };
+        let hops = Batch { neighbourhood: Neighbourhood::Hops(2), ..some.clone() };
+        for batch in [Batch::whole(window(2..6)), Batch::own(window(2..6)), some, hops] {
+            let text = serde_json::to_string(&batch).unwrap();
+            assert_eq!(serde_json::from_str::<Batch>(&text).unwrap(), batch, "{text}");
+        }
+        let text = serde_json::to_string(&Batch::whole(window(2..6))).unwrap();
+        assert_eq!(text, r#"{"windows":[{"number":3,"steps":{"start":2,"end":6},"salt":9}]}"#);
+    }
+}

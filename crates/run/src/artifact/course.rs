@@ -1,0 +1,244 @@
+//! How far a run has come, and what its checkpoint holds of it: parameters, optimiser, recurrent state,
+//! position, the plan of the epoch under way, settings.
+//!
+//! Random numbers have no state of their own (see [`crate::random`]): they follow from the seed, which is a
+//! setting, and the position. So a run that is resumed computes the bits of one that was never interrupted.
+
+use std::path::Path;
+
+use kymo_plan::EpochPlan;
+use kymo_plan::schedule::Schedule;
+use kymo_tensor::optim::State;
+use serde::{Deserialize, Serialize};
+
+use super::checkpoint::{Array, Checkpoint};
+use crate::config::{Settings, overlay};
+use crate::error::{Error, Result};
+use crate::forward::state::RecurrentState;
+use crate::step::Worker;
+
+/// How far training has come.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Position {
+    /// Epochs done.
+    pub epoch: usize,
+    /// Windows of the current epoch done.
+    pub window: usize,
+    /// The sum of their losses.
+    pub loss: f64,
+    /// How many of them had one.
+    pub losses: usize,
+    /// The best epoch so far, counted from 1; 0 before the first.
+    pub best_epoch: usize,
+    /// Its validation by the deciding metric; `None` where that is no finite number, which any number is
+    /// better than.
+    pub best: Option<f64>,
+    /// Lines of the log.
+    pub lines: usize,
+    /// Whether training has come to its end.
+    pub finished: bool,
+}
+
+/// What a checkpoint says about itself.
+#[derive(Serialize, Deserialize)]
+struct Facts {
+    settings: String,
+    position: Position,
+    steps: u64,
+    carried: Option<[usize; 2]>,
+    /// Who trains which windows, by iteration and worker, once a scheduler has said so.
+    #[serde(default)]
+    scheduled: Option<Vec<Vec<Vec<usize>>>>,
+    /// The plan of the epoch under way, where it was interrupted.
+    #[serde(default)]
+    plan: Option<EpochPlan>,
+    data: DataFacts,
+}
+
+/// By what the data of a run is known again: its split depends on it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct DataFacts {
+    vertices: u64,
+    steps: u64,
+    edges: u64,
+    features: u64,
+    /// A checksum over those of its files: numbers may change where no count does.
+    content: u32,
+}
+
+impl DataFacts {
+    fn of(worker: &Worker) -> DataFacts {
+        let manifest = worker.snapshots().store().manifest();
+        let (vertices, steps, edges) = (manifest.vertices, manifest.steps, manifest.edges);
+        let parts = manifest.parts.iter().map(|part| &part.file);
+        let mut content = crc32fast::Hasher::new();
+        for file in parts.chain(&manifest.ids).chain(&manifest.fixed) {
+            content.update(&file.crc32.to_le_bytes());
+        }
+        DataFacts { vertices, steps, edges, features: manifest.features.width, content: content.finalize() }
+    }
+}
+
+/// A run as it stands.
+pub struct Saved {
+    /// Its settings.
+    pub settings: Settings,
+    /// How far it has come.
+    pub position: Position,
+    checkpoint: Checkpoint,
+    steps: u64,
+    carried: Option<[usize; 2]>,
+    scheduled: Option<Schedule>,
+    plan: Option<EpochPlan>,
+    data: DataFacts,
+}
+
+/// The parameters of the best epoch, in the order of the slots.
+pub type Best = Option<Vec<Vec<f32>>>;
+
+/// What the training loop keeps from epoch to epoch, apart from what the worker holds.
+#[derive(Clone, Debug, Default)]
+pub struct Course {
+    /// How far it has come.
+    pub position: Position,
+    /// The parameters of the best epoch.
+    pub best: Best,
+    /// Who trains which windows, once a scheduler has said so.
+    pub schedule: Option<Schedule>,
+    /// The plan of the epoch under way, where it was interrupted.
+    pub plan: Option<EpochPlan>,
+}
+
+impl Course {
+    /// Writes a run as it stands.
+    pub fn save(&self, worker: &Worker, path: &Path) -> Result<()> {
+        let facts = Facts {
+            settings: overlay::to_toml(worker.settings())?,
+            position: self.position.clone(),
+            steps: worker.replica.version(),
+            carried: worker.state.as_ref().map(|state| [state.exchange.len(), state.rows.len()]),
+            scheduled: self.schedule.as_ref().map(|schedule| schedule.iterations.clone()),
+            plan: self.plan.clone(),
+            data: DataFacts::of(worker),
+        };
+        let facts = serde_json::to_value(facts)
+            .map_err(|error| Error::file(path, format!("its facts cannot be written: {error}")))?;
+        let mut checkpoint = Checkpoint { facts, ..Checkpoint::default() };
+        let mut put = |name: String, shape: Vec<usize>, values: &[f32]| {
+            checkpoint.arrays.insert(name, Array { shape, values: values.to_vec() });
+        };
+        let params = &worker.replica.params;
+        for (number, (slot, values)) in params.slots().iter().zip(&params.values).enumerate() {
+            let shape = vec![slot.shape.rows, slot.shape.columns];
+            put(format!("parameter.{}", slot.name), shape.clone(), values);
+            if let Some(best) = &self.best {
+                put(format!("best.{}", slot.name), shape, &best[number]);
+            }
+        }
+        for (number, buffer) in worker.replica.optimiser.state().buffers.iter().enumerate() {
+            put(format!("optimiser.{number:05}"), vec![buffer.len()], buffer);
+        }
+        if let Some(state) = &worker.state {
+            for (phase, matrices) in [("exchange", &state.exchange), ("rows", &state.rows)] {
+                for (number, matrix) in matrices.iter().enumerate() {
+                    put(format!("carried.{phase}.{number:05}"), vec![matrix.len()], matrix);
+                }
+            }
+        }
+        checkpoint.write(path)
+    }
+}
+
+impl Saved {
+    /// Reads a checkpoint.
+    pub fn read(path: &Path) -> Result<Saved> {
+        let checkpoint = Checkpoint::read(path)?;
+        let wrong =
+            |problem: String| Error::file(path, format!("{problem}: it is not the checkpoint of a run"));
+        let facts: Facts =
+            serde_json::from_value(checkpoint.facts.clone()).map_err(|error| wrong(error.to_string()))?;
+        let settings: Settings =
+            toml::from_str(&facts.settings).map_err(|error| wrong(error.message().to_owned()))?;
+        let Facts { position, steps, carried, scheduled, plan, data, .. } = facts;
+        let scheduled = scheduled.map(|iterations| Schedule { iterations });
+        Ok(Saved { settings, position, steps, carried, scheduled, plan, data, checkpoint })
+    }
+
+    /// The schedule in force, if there was one.
+    pub fn schedule(&self) -> Option<&Schedule> {
+        self.scheduled.as_ref()
+    }
+
+    fn array(&self, path: &Path, name: &str, length: Option<usize>) -> Result<Vec<f32>> {
+        let array = self.checkpoint.arrays.get(name);
+        let array = array.ok_or_else(|| {
+            Error::file(path, format!("it has no {name}: it belongs to another model, or to other data"))
+        })?;
+        if length.is_some_and(|length| length != array.values.len()) {
+            let problem = format!(
+                "its {name} has {} numbers, expected {}: it belongs to another model, or to other data",
+                array.values.len(),
+                length.unwrap_or(0)
+            );
+            return Err(Error::file(path, problem));
+        }
+        Ok(array.values.clone())
+    }
+
+    /// Brings a worker to where the run stood; what the training loop goes on from.
+    pub fn restore(&self, worker: &mut Worker, path: &Path) -> Result<Course> {
+        let (then, now) = (&self.data, DataFacts::of(worker));
+        if *then != now {
+            let problem = format!(
+                "the data has changed since the run began ({} vertices, {} steps, {} edges, {} features, \
+                 content {:08x} then; \
+                 {}, {}, {}, {} and {:08x} now); what was for training might be for the test now. Begin a \
+                 new run",
+                then.vertices,
+                then.steps,
+                then.edges,
+                then.features,
+                then.content,
+                now.vertices,
+                now.steps,
+                now.edges,
+                now.features,
+                now.content
+            );
+            return Err(Error::file(path, problem));
+        }
+        let count = self.checkpoint.arrays.keys().filter(|name| name.starts_with("parameter.")).count();
+        let slots = worker.replica.params.slots().to_vec();
+        if count != slots.len() {
+            let problem = format!(
+                "it has {count} parameters, expected {}: it belongs to another model, or to other data",
+                slots.len()
+            );
+            return Err(Error::file(path, problem));
+        }
+        let all = |kind: &str| -> Result<Vec<Vec<f32>>> {
+            let one = |slot: &kymo_model::Slot| {
+                self.array(path, &format!("{kind}.{}", slot.name), Some(slot.shape.len()))
+            };
+            slots.iter().map(one).collect()
+        };
+        let best = if self.position.best_epoch > 0 { Some(all("best")?) } else { None };
+        let values = all("parameter")?;
+        let buffers = self.checkpoint.arrays.keys().filter(|name| name.starts_with("optimiser."));
+        let buffers = buffers.map(|name| self.array(path, name, None)).collect::<Result<_>>()?;
+        let matrices = |phase: &str, count: usize| -> Result<Vec<Vec<f32>>> {
+            (0..count).map(|number| self.array(path, &format!("carried.{phase}.{number:05}"), None)).collect()
+        };
+        worker.state = match self.carried {
+            Some([exchange, rows]) => {
+                let (exchange, rows) = (matrices("exchange", exchange)?, matrices("rows", rows)?);
+                Some(RecurrentState { exchange, rows, window: None })
+            }
+            None => None,
+        };
+        worker.replica.params.values = values;
+        worker.replica.optimiser.restore(State { steps: self.steps, buffers });
+        let (position, schedule, plan) = (self.position.clone(), self.scheduled.clone(), self.plan.clone());
+        Ok(Course { position, best, schedule, plan })
+    }
+}

@@ -1,0 +1,12 @@
+//! What a user may ask for: settings, their checks and descriptions, and where they come from. Knows nothing
+//! of the rest of this crate but its errors.
+
+pub mod bytes;
+mod check;
+pub mod describe;
+pub mod device;
+pub mod overlay;
+mod settings;
+
+pub use bytes::memory;
+pub use settings::*;

@@ -1,0 +1,372 @@
+//! The settings of a run: what can be written in a TOML file or typed as `--set section.key=value`.
+//!
+//! Every setting has a default and a plain form, so that the settings of a run can be saved whole, read back
+//! and compared.
+
+use kymo_model::structure::Gather;
+use kymo_model::{Config, Normalisation};
+use kymo_plan::strategy;
+use serde::{Deserialize, Serialize};
+
+use super::describe::{Choice, Kind, Section, Setting, choice, section, sections};
+
+/// The name of link prediction, which the default features depend on.
+pub const LINK_PREDICTION: &str = "link-prediction";
+
+sections! {
+    /// Everything that decides what a run computes.
+    Settings {
+        /// What is learnt from.
+        data: Data,
+        /// What is to be predicted.
+        task: Task,
+        /// Link prediction alone.
+        link: Link,
+        /// What predicts.
+        model: Model,
+        /// How it is trained.
+        train: Train,
+        /// Which steps are for what.
+        split: Split,
+        /// Who shares the work, and how.
+        parallel: Parallel,
+        /// What the run may use, and what it leaves behind.
+        run: Run,
+    }
+}
+
+section! {
+    /// Who shares the work, and how.
+    Parallel {
+        /// Workers; each has its share of the threads.
+        workers: usize = 1,
+        /// A name of `kymo list strategies`.
+        strategy: String = "psg".into(),
+        /// Windows of an iteration, whose gradients make one step; 0: one for each worker that trains whole
+        /// windows, one otherwise.
+        windows: usize = 0,
+        /// Windows that a scheduler may give a worker in an iteration, one after the other.
+        groups: usize = 2,
+        /// Epochs before windows are scheduled by the median of what they took; the first of several is not
+        /// counted.
+        profile_epochs: usize = 4,
+        /// Whether these epochs are scheduled, too, by what earlier runs on this machine took (the user's
+        /// cache folder), where that is known. What such a run computes depends on the cache, so it must be
+        /// asked for.
+        cached_costs: bool = false,
+        /// Whether the learning rate grows with the windows of an iteration, in proportion.
+        scale_rate: bool = false,
+    }
+}
+
+section! {
+    /// What is learnt from.
+    Data {
+        /// The store; the built-in data where empty.
+        store: String = String::new(),
+        /// What is known of a vertex.
+        features: Features = Features::Auto,
+        /// Columns that are learnt for each vertex (or each column of sparse features) where features are
+        /// learnt; 0: as many as the model has hidden columns.
+        learnt: usize = 0,
+        /// Whether columns are brought to mean 0 and deviation 1, by what the training steps have.
+        standardise: bool = true,
+        /// Steps whose features stand side by side: the current one and those before it.
+        lags: usize = 1,
+    }
+}
+
+choice! {
+    /// What is known of a vertex.
+    Features {
+        /// What the store has; degrees where it has nothing, with learnt columns beside them for link
+        /// prediction.
+        Auto = "auto",
+        /// What the store has.
+        Stored = "stored",
+        /// The logarithms of degrees.
+        Degrees = "degrees",
+        /// A column for each number of outgoing edges, 1 where it is that of the vertex (EvolveGCN).
+        OneHotDegrees = "one-hot-degrees",
+        /// Columns learnt for each vertex.
+        Learnt = "learnt",
+        /// What the store has (degrees where it has nothing), and learnt columns.
+        Both = "both",
+    }
+}
+
+section! {
+    /// What is to be predicted.
+    Task {
+        /// A name of `kymo list tasks`.
+        name: String = "node-regression".into(),
+        /// Names of `kymo list metrics`, the first of which decides; the usual ones of the task where empty.
+        metrics: Vec<String> = Vec::new(),
+        /// Steps between the last snapshot seen and the values or classes to be predicted.
+        horizon: usize = 1,
+        /// What a regression is trained on.
+        target: Target = Target::Standardised,
+        /// How classes are weighed in the loss.
+        class_weights: ClassWeights = ClassWeights::None,
+    }
+}
+
+choice! {
+    /// What a regression is trained on.
+    Target {
+        /// Values brought to mean 0 and deviation 1 by the training steps; metrics are in the original units.
+        Standardised = "standardised",
+        /// The values as they are.
+        Raw = "raw",
+        /// `log(1 + y)`, in which metrics are measured, too.
+        Log = "log",
+    }
+}
+
+choice! {
+    /// How classes are weighed.
+    ClassWeights {
+        /// All the same.
+        None = "none",
+        /// The rarer in training, the more.
+        Balanced = "balanced",
+    }
+}
+
+section! {
+    /// Link prediction alone.
+    Link {
+        /// Pairs without a link for every link, in training.
+        negatives: usize = 4,
+        /// The share of them that were linked before.
+        historical: f64 = 0.5,
+        /// Steps whose targets the others are drawn from in training, each as often as there are steps that
+        /// it was a target in; 0: all that were one so far, once.
+        recent: usize = 0,
+        /// How much a link counts in the loss, where a pair without one counts 1.
+        weight: f64 = 1.0,
+        /// Links of a step that are trained on at most; 0: all.
+        positives: usize = 5_000,
+        /// Pairs without a link for every link, in evaluation.
+        evaluate_negatives: usize = 100,
+        /// Links of a step that the test looks at, at most; 0: all. Metrics by source or over all pairs look
+        /// at all.
+        evaluate_positives: usize = 10_000,
+        /// Links of a step that the validation after every epoch looks at, at most; 0: all.
+        validate_positives: usize = 1_000,
+        /// Whether the decoder sees the history of a pair beside the two embeddings.
+        history: bool = true,
+    }
+}
+
+section! {
+    /// What predicts.
+    Model {
+        /// A name of `kymo list models`.
+        name: String = "graphsage-linear".into(),
+        /// Hidden columns.
+        hidden: usize = 32,
+        /// Layers of structure.
+        layers: usize = 1,
+        /// Heads of attention.
+        heads: usize = 4,
+        /// How graph convolution weighs neighbours.
+        normalisation: NormalisationName = NormalisationName::Both,
+        /// How GraphSAGE gathers neighbours.
+        gather: GatherName = GatherName::Mean,
+        /// Steps of each walk of DCRNN.
+        walks: usize = 2,
+        /// Share of the embedding that is dropped in training.
+        dropout: f64 = 0.0,
+    }
+}
+
+choice! {
+    /// How graph convolution weighs neighbours.
+    NormalisationName {
+        /// By the degrees of both ends.
+        Both = "both",
+        /// By the degree of the target.
+        Right = "right",
+        /// All the same.
+        None = "none",
+    }
+}
+
+choice! {
+    /// How GraphSAGE gathers neighbours.
+    GatherName {
+        /// Their mean.
+        Mean = "mean",
+        /// The largest of each column after a layer of its own.
+        Pool = "pool",
+    }
+}
+
+choice! {
+    /// How parameters follow their gradients.
+    OptimiserName {
+        /// Adam; weight decay is added to the gradient.
+        Adam = "adam",
+        /// Adam with decoupled weight decay.
+        AdamW = "adamw",
+        /// Stochastic gradient descent with a momentum of 0.9.
+        Sgd = "sgd",
+    }
+}
+
+choice! {
+    /// How the learning rate changes over the epochs.
+    RateName {
+        /// It does not.
+        Constant = "constant",
+        /// It is halved every `schedule_every` epochs.
+        Step = "step",
+        /// It falls to zero over all epochs, in half a wave.
+        Cosine = "cosine",
+    }
+}
+
+choice! {
+    /// How a sequence is cut for training.
+    Mode {
+        /// Sliding windows ("snapshot groups"), each a sample of its own, in random order.
+        Windows = "windows",
+        /// All training steps as one window.
+        Sequence = "sequence",
+        /// Windows one after the other, each beginning with the state that the one before left (truncated
+        /// backpropagation).
+        Truncated = "truncated",
+    }
+}
+
+choice! {
+    /// Which steps of a window the loss is taken at.
+    LossAt {
+        /// The last in sliding windows, all of them otherwise.
+        Auto = "auto",
+        /// The last.
+        Last = "last",
+        /// All of them.
+        All = "all",
+    }
+}
+
+section! {
+    /// How it is trained.
+    Train {
+        /// How the sequence is cut.
+        mode: Mode = Mode::Windows,
+        /// Steps of a window.
+        window: usize = 4,
+        /// Steps between the beginnings of sliding windows.
+        stride: usize = 1,
+        /// Where the loss is taken.
+        loss: LossAt = LossAt::Auto,
+        /// Passes over the training steps.
+        epochs: usize = 50,
+        /// Epochs without a better validation after which training ends; 0: never.
+        patience: usize = 10,
+        /// How parameters follow their gradients.
+        optimiser: OptimiserName = OptimiserName::Adam,
+        /// Its first rate.
+        learning_rate: f64 = 0.01,
+        /// How weights are kept small.
+        weight_decay: f64 = 0.0,
+        /// The largest norm of a gradient; 0: any.
+        clip: f64 = 1.0,
+        /// How the learning rate changes over the epochs.
+        schedule: RateName = RateName::Constant,
+        /// Epochs between changes of the step schedule.
+        schedule_every: usize = 10,
+        /// What all random numbers follow from.
+        seed: u64 = 1,
+    }
+}
+
+section! {
+    /// Which steps are for what: shares in the order of time, or of vertices where classes never change.
+    Split {
+        /// The share that is trained on.
+        train: f64 = 0.7,
+        /// The share that decides when to stop; the rest is for the test.
+        validation: f64 = 0.15,
+    }
+}
+
+section! {
+    /// What the run may use, and what it leaves behind.
+    Run {
+        /// Memory for snapshots and what is kept of them, as in 2GiB; a quarter of the machine where it is
+        /// "auto".
+        memory: String = "auto".into(),
+        /// Where the work is done: cpu, cuda (the first GPU) or cuda:N.
+        device: String = "cpu".into(),
+        /// How products are computed on a GPU: f32, tf32 or bf16. The last two are faster and less exact.
+        precision: String = "f32".into(),
+        /// Memory of the GPU that may be taken, as in 40GiB; all that is free where it is "auto".
+        device_memory: String = "auto".into(),
+        /// Epochs between checkpoints.
+        checkpoint_epochs: usize = 1,
+        /// Windows between checkpoints within an epoch; 0: none.
+        checkpoint_windows: usize = 0,
+    }
+}
+
+impl Settings {
+    /// What the model is built from, for this many columns of features and steps of a window.
+    pub fn config(&self, features: usize, window: usize) -> Config {
+        let model = &self.model;
+        Config {
+            features,
+            hidden: model.hidden,
+            layers: model.layers,
+            heads: model.heads,
+            window,
+            normalisation: match model.normalisation {
+                NormalisationName::Right => Normalisation::Right,
+                NormalisationName::None => Normalisation::None,
+                NormalisationName::Both => Normalisation::Both,
+            },
+            gather: match model.gather {
+                GatherName::Mean => Gather::Mean,
+                GatherName::Pool => Gather::Pool,
+            },
+            walks: model.walks,
+        }
+    }
+
+    /// The scheduler that assigns windows, where one does.
+    pub fn scheduler(&self) -> Option<&'static str> {
+        match strategy::find(&self.parallel.strategy).ok()?.scheme {
+            strategy::Scheme::Scheduled(name) => Some(name),
+            _ => None,
+        }
+    }
+
+    /// What the learning rate is multiplied by in an iteration of this many windows (linear scaling, Goyal et
+    /// al., 2017).
+    pub fn rate_factor(&self, windows: usize) -> f32 {
+        if self.parallel.scale_rate { windows as f32 } else { 1.0 }
+    }
+
+    /// Windows whose gradients make one step of the optimiser.
+    pub fn windows_at_once(&self) -> usize {
+        let deals_out = strategy::find(&self.parallel.strategy)
+            .is_ok_and(|strategy| !matches!(strategy.scheme, strategy::Scheme::Cells { .. }));
+        match self.parallel.windows {
+            0 if deals_out => self.parallel.workers,
+            0 => 1,
+            windows => windows,
+        }
+    }
+
+    /// Whether the loss is taken at every step of a window.
+    pub fn loss_at_all(&self) -> bool {
+        match self.train.loss {
+            LossAt::All => true,
+            LossAt::Last => false,
+            LossAt::Auto => self.train.mode != Mode::Windows,
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! One forward pass, ready for a task: what the model exchanged is on the tape, the rows are still to be
+//! computed. Touches the tape, the model and rows of other workers; knows no optimiser and no file.
+
+pub mod state;
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+
+use kymo_graph::Vertex;
+use kymo_model::{Bound, Exchanged, Model, Passed, loss_by_rows};
+use kymo_plan::Targets;
+use kymo_tensor::ops::Places;
+use kymo_tensor::{Result, Shape, Tape, Var};
+
+use crate::halo::{self, Cells, moved};
+
+/// Matrices in plain memory.
+pub type Matrices = Vec<Vec<f32>>;
+
+/// A model that has done its exchange over a window.
+pub struct Forward<'p, 'a> {
+    /// Where everything is recorded.
+    pub tape: &'p mut Tape<'a>,
+    /// The model.
+    pub model: &'a dyn Model,
+    /// Its parameters, those of the task included.
+    pub params: &'p Bound<'a>,
+    /// What the rows phase starts from.
+    pub exchanged: Exchanged<'p>,
+    /// Where what the rows leave behind is put, if it is wanted: as many matrices as the model keeps, all
+    /// rows long.
+    pub after: Option<&'a Mutex<Matrices>>,
+    /// Share of the embedding that is dropped, and what it follows from.
+    pub dropout: (f32, u64),
+    /// The cells of the window, where not all rows are here.
+    pub cells: Option<(&'a Cells, &'a halo::Window)>,
+    /// The vertices whose outputs count in the loss.
+    pub targets: &'p Targets,
+}
+
+/// Some of the vertices that rows stand for.
+#[derive(Clone, Debug)]
+pub enum OwnRows {
+    /// All of them, this many.
+    All(usize),
+    /// These, ascending.
+    Some(Arc<Vec<Vertex>>),
+}
+
+impl OwnRows {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        match self {
+            OwnRows::All(count) => *count,
+            OwnRows::Some(vertices) => vertices.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The vertex of a row.
+    pub fn vertex(&self, row: usize) -> usize {
+        match self {
+            OwnRows::All(_) => row,
+            OwnRows::Some(vertices) => vertices[row] as usize,
+        }
+    }
+
+    fn places(&self, rows: Range<usize>) -> Places<'_> {
+        match self {
+            OwnRows::All(_) => Places::From(rows.start),
+            OwnRows::Some(vertices) => Places::Rows(&vertices[rows]),
+        }
+    }
+}
+
+impl<'a> Forward<'_, 'a> {
+    /// The vertices whose rows are here at a place of the window.
+    pub fn own(&self, place: usize) -> OwnRows {
+        match self.cells {
+            Some((_, window)) => OwnRows::Some(window.own[place].clone()),
+            None => OwnRows::All(self.exchanged.steps.first().map_or(0, |&step| self.tape.shape(step).rows)),
+        }
+    }
+
+    /// Whether the output of a vertex counts in the loss.
+    pub fn counts(&self, vertex: Vertex) -> bool {
+        match self.targets {
+            Targets::All | Targets::Own => true,
+            Targets::Some(vertices) => vertices.binary_search(&vertex).is_ok(),
+        }
+    }
+
+    /// The sum of a loss over the vertices here, at some places of the window, block by block. `loss` gets
+    /// the number of the place among those asked for, its rows, their embeddings, and the parameters called
+    /// `names`.
+    pub fn sum_of_rows<F>(&mut self, names: &[&str], places: &[usize], loss: F) -> Result<Var>
+    where
+        F: Fn(&mut Tape<'_>, usize, Range<usize>, Var, &[Var]) -> Result<Var> + Send + Sync + 'a,
+    {
+        let extra = names.iter().map(|name| self.params.get(name)).collect::<Result<Vec<_>>>()?;
+        let (rate, seed) = self.dropout;
+        let own: Vec<OwnRows> = places.iter().map(|&place| self.own(place)).collect();
+        let all = places.to_vec();
+        let of_step =
+            move |tape: &mut Tape<'_>, number: usize, rows: Range<usize>, step: Var, extra: &[Var]| {
+                tape.leave_steps();
+                let seed = seed.wrapping_add(all[number] as u64);
+                let step = tape.dropout(step, rate, seed, own[number].places(rows.clone()))?;
+                loss(tape, number, rows, step, extra)
+            };
+        if self.is_chained() {
+            let steps = self.chain()?;
+            let of_step = Arc::new(of_step);
+            let mut sums = Vec::with_capacity(places.len());
+            for (number, &place) in places.iter().enumerate() {
+                let of_step = of_step.clone();
+                let rows = self.tape.shape(steps[place]).rows;
+                let body = move |tape: &mut Tape<'_>, rows: Range<usize>, by_row: &[Var], extra: &[Var]| {
+                    of_step(tape, number, rows, by_row[0], extra)
+                };
+                sums.push(self.tape.sum_by_rows(rows, &steps[place..place + 1], &extra, body)?);
+            }
+            return self.tape.add_all(&sums);
+        }
+        let (after, places) = (self.after, places.to_vec());
+        let body = move |tape: &mut Tape<'_>, rows: Range<usize>, passed: &Passed, extra: &[Var]| {
+            if let Some(after) = after {
+                keep(tape, &rows, &passed.after, after)?;
+            }
+            let mut sums = Vec::with_capacity(places.len());
+            for (number, &place) in places.iter().enumerate() {
+                sums.push(of_step(tape, number, rows.clone(), passed.steps[place], extra)?);
+            }
+            tape.add_all(&sums)
+        };
+        loss_by_rows(self.tape, self.model, self.params, self.exchanged, &extra, body)
+    }
+
+    /// The embeddings of all vertices here at every step of the window: for losses that are no sums over
+    /// vertices.
+    pub fn all_rows(&mut self) -> Result<Vec<Var>> {
+        let mut steps = match self.is_chained() {
+            true => self.chain()?,
+            false => {
+                let passed = self.model.rows(self.tape, self.params, self.exchanged)?;
+                self.leave(&passed)?;
+                passed.steps
+            }
+        };
+        self.tape.leave_steps();
+        let (rate, seed) = self.dropout;
+        for (number, step) in steps.iter_mut().enumerate() {
+            let own = self.own(number);
+            let places = own.places(0..own.len());
+            *step = self.tape.dropout(*step, rate, seed.wrapping_add(number as u64), places)?;
+        }
+        Ok(steps)
+    }
+
+    fn is_chained(&self) -> bool {
+        self.cells.is_some_and(|(_, window)| window.handed.is_some())
+    }
+
+    /// The embeddings where vertices move from step to step: one step after the other, the state with its
+    /// vertex.
+    fn chain(&mut self) -> Result<Vec<Var>> {
+        let Some((handed, window)) =
+            self.cells.and_then(|(_, window)| Some((window.handed.as_ref()?, window)))
+        else {
+            return Ok(Vec::new());
+        };
+        let Exchanged { steps, shared, before } = self.exchanged;
+        let mut state = before.to_vec();
+        let mut rows = Vec::with_capacity(steps.len());
+        for (t, &step) in steps.iter().enumerate() {
+            if let Some(route) = &handed[t] {
+                for matrix in &mut state {
+                    *matrix = moved(self.tape, &window.group, route, window.tag(t), *matrix)?;
+                }
+            }
+            let shared = if shared.len() == steps.len() { &shared[t..t + 1] } else { shared };
+            let exchanged = Exchanged { steps: &[step], shared, before: &state };
+            let passed = self.model.rows(self.tape, self.params, exchanged)?;
+            rows.extend(&passed.steps);
+            if t + 1 == steps.len() {
+                self.leave(&passed)?;
+            }
+            state = passed.after;
+        }
+        Ok(rows)
+    }
+
+    /// Keeps what whole rows leave behind.
+    fn leave(&self, passed: &Passed) -> Result<()> {
+        match (self.after, passed.steps.last()) {
+            (Some(after), Some(&last)) => {
+                keep(self.tape, &(0..self.tape.shape(last).rows), &passed.after, after)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What `head` makes of the embeddings at the last step: `width` numbers for each vertex here.
+    pub fn last_rows<F>(&mut self, width: usize, names: &[&str], head: F) -> Result<Vec<f32>>
+    where
+        F: Fn(&mut Tape<'_>, Var, &[Var]) -> Result<Var> + Send + Sync + 'a,
+    {
+        let last = self.exchanged.steps.len().saturating_sub(1);
+        let rows_of_all = Arc::new(Mutex::new(vec![vec![0.0; self.own(last).len() * width]]));
+        let written = rows_of_all.clone();
+        self.sum_of_rows(names, &[last], move |tape, _, rows, step, extra| {
+            let made = head(tape, step, extra)?;
+            keep(tape, &rows, &[made], &written)?;
+            Ok(tape.filled(Shape::SCALAR, 0.0))
+        })?;
+        let mut all = rows_of_all.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        Ok(all.pop().unwrap_or_default())
+    }
+}
+
+/// Copies blocks of rows to their places.
+fn keep(tape: &Tape<'_>, rows: &Range<usize>, vars: &[Var], all: &Mutex<Matrices>) -> Result<()> {
+    let mut all = all.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    for (matrix, &var) in all.iter_mut().zip(vars) {
+        let columns = tape.shape(var).columns;
+        if let Some(place) = matrix.get_mut(rows.start * columns..rows.end * columns) {
+            place.copy_from_slice(&tape.read(var)?);
+        }
+    }
+    Ok(())
+}

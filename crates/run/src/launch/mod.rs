@@ -1,0 +1,81 @@
+//! How workers start, and what they report in the end. A launcher says which workers this process hosts and
+//! how they reach the others; everything else is the same for threads of one process and for one worker a
+//! process.
+
+mod report;
+mod threads;
+
+pub use threads::InProcess;
+
+use std::sync::Arc;
+
+use kymo_plan::Plan;
+
+use crate::artifact::{Course, Folder};
+use crate::config::memory;
+use crate::error::{Error, Result};
+use crate::schedule::Division;
+use crate::step::{RunContext, Worker};
+use crate::train::{self, Ending, Observer};
+use crate::workers::WorkerGroup;
+
+/// Says which workers this process hosts.
+pub trait Launcher {
+    /// Their endpoints, in the order of ranks. The first worker of all is the one that leads.
+    fn endpoints(&self) -> Result<Vec<Arc<WorkerGroup>>>;
+}
+
+/// The workers of this process, ready to train.
+pub struct Crew {
+    /// In the order of ranks; at least one.
+    pub workers: Vec<Worker>,
+    /// How all workers divide the work.
+    pub division: Division,
+    /// What they will do, where there are several.
+    pub plan: Option<Plan>,
+}
+
+impl Crew {
+    /// The workers at these endpoints; fails where they would need more memory than there is.
+    pub fn open(context: Arc<RunContext>, endpoints: Vec<Arc<WorkerGroup>>) -> Result<Crew> {
+        let parallel = &context.settings.parallel;
+        let size = endpoints.first().map_or(0, |group| group.size());
+        if size != parallel.workers {
+            let problem = format!("found {}, but {size} were started", parallel.workers);
+            return Err(Error::settings("parallel.workers", problem));
+        }
+        // One worker has everything, whatever the strategy.
+        let (division, plan) = match size {
+            1 => (Division::Groups, None),
+            workers => {
+                let division = Division::new(&context, &parallel.strategy, workers)?;
+                let plan = division.plan(&context, &parallel.strategy, workers, None)?;
+                plan.check_memory((memory(&context.settings.run.memory)? / workers) as u64)?;
+                (division, Some(plan))
+            }
+        };
+        let join = |group| Worker::join(context.clone(), group, division.shares());
+        let workers = endpoints.into_iter().map(join).collect::<Result<_>>()?;
+        Ok(Crew { workers, division, plan })
+    }
+
+    /// The worker that speaks for this process.
+    pub fn first(&mut self) -> Result<&mut Worker> {
+        self.workers.first_mut().ok_or_else(|| Error::Bug("no worker was started".into()))
+    }
+
+    /// Trains; where there are several workers, each gets its share of the threads, and the first one of all
+    /// leaves their reports in the folder.
+    pub fn train(
+        self,
+        course: Course,
+        folder: &mut Option<Folder>,
+        observer: &mut dyn Observer,
+    ) -> Result<Ending> {
+        let Crew { mut workers, division, plan } = self;
+        match &mut workers[..] {
+            [alone] if alone.group.size() == 1 => train::train(alone, &division, course, folder, observer),
+            _ => threads::train(workers, &division, plan.as_ref(), course, folder, observer),
+        }
+    }
+}

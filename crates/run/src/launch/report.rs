@@ -1,0 +1,101 @@
+//! What workers did, gathered by messages at the first one: where their time went, what they sent, what they
+//! held.
+
+use std::path::Path;
+use std::time::Duration;
+
+use kymo_comm::Traffic;
+use kymo_trace::schema::folder::CHROME_TRACE;
+use kymo_trace::schema::{GroupReport, WorkerReport};
+use kymo_trace::{TimeSummary, WorkerTrace, chrome};
+
+use crate::error::{Error, Result};
+use crate::step::Worker;
+use crate::workers::WorkerGroup;
+
+/// What one worker did.
+pub(super) struct Share {
+    trace: WorkerTrace,
+    /// Bytes sent while training: rows, gradients, and ids of vertices that went with rows.
+    sent: [u64; 3],
+    /// Seconds that rows were on their way, and how many of them the worker waited.
+    in_flight: [f64; 2],
+    /// Bytes held in the end.
+    memory: u64,
+}
+
+impl Share {
+    /// What a worker did so far.
+    pub fn of(worker: &Worker) -> Share {
+        let Traffic { sent, .. } = worker.trained;
+        Share {
+            trace: worker.group.recorder.trace(),
+            sent: [sent.messages, sent.all_reduce, sent.collectives],
+            in_flight: worker.group.in_flight(),
+            memory: worker.held_bytes() as u64,
+        }
+    }
+
+    /// Those of all workers, in the order of ranks, at the first one. All workers come here together.
+    pub fn gathered(self, group: &WorkerGroup) -> Result<Option<Vec<Share>>> {
+        let Some(told) = group.gather(&self.to_bytes()?)? else { return Ok(None) };
+        let one = |(rank, bytes): (usize, &Vec<u8>)| {
+            Share::from_bytes(bytes).ok_or_else(|| Error::peer(rank, "sent something that is no report"))
+        };
+        told.iter().enumerate().map(one).collect::<Result<_>>().map(Some)
+    }
+
+    fn to_bytes(&self) -> Result<Vec<u8>> {
+        let [sent, seconds] =
+            [self.sent, [self.in_flight[0].to_bits(), self.in_flight[1].to_bits(), self.memory]];
+        let mut bytes: Vec<u8> =
+            sent.iter().chain(&seconds).flat_map(|number| number.to_le_bytes()).collect();
+        bytes.extend(self.trace.to_bytes()?);
+        Ok(bytes)
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Option<Share> {
+        let (head, trace) = bytes.split_at_checked(48)?;
+        let number = |at: usize| Some(u64::from_le_bytes(head[8 * at..][..8].try_into().ok()?));
+        Some(Share {
+            sent: [number(0)?, number(1)?, number(2)?],
+            in_flight: [f64::from_bits(number(3)?), f64::from_bits(number(4)?)],
+            memory: number(5)?,
+            trace: WorkerTrace::from_bytes(trace, Path::new("a report")).ok()?,
+        })
+    }
+}
+
+/// What all workers did.
+pub(super) struct Reports {
+    /// The strategy.
+    pub strategy: String,
+    /// One for each worker.
+    pub shares: Vec<Share>,
+    /// How long it took.
+    pub wall: Duration,
+}
+
+impl Reports {
+    /// Writes timelines into the folder of the run.
+    pub fn write(&self, folder: &Path) -> Result<()> {
+        for share in &self.shares {
+            share.trace.write(folder)?;
+        }
+        let traces: Vec<WorkerTrace> = self.shares.iter().map(|share| share.trace.clone()).collect();
+        Ok(chrome::export(&traces, &folder.join(CHROME_TRACE))?)
+    }
+
+    /// What there is to say of them, beside the bytes that an epoch was planned to send.
+    pub fn summary(&self, planned: u64) -> GroupReport {
+        let totals: Vec<_> =
+            self.shares.iter().map(|share| (share.trace.worker, share.trace.totals)).collect();
+        let mut summary = TimeSummary::new(&totals, self.wall, None);
+        let [in_flight, waited] =
+            [0, 1].map(|index| self.shares.iter().map(|share| share.in_flight[index]).sum::<f64>());
+        summary.hidden = (in_flight > 0.0).then(|| (1.0 - waited / in_flight).max(0.0));
+        let worker = |share: &Share| WorkerReport { sent: share.sent, memory: share.memory };
+        let workers = self.shares.iter().map(worker).collect();
+        GroupReport { strategy: self.strategy.clone(), summary, workers, planned }
+    }
+}

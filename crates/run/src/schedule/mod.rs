@@ -1,0 +1,15 @@
+//! What decides who trains what: the strategy applied to the data, what windows cost, and schedules made of
+//! that. The plan of an epoch comes from [`kymo_plan::Epochs`] and nowhere else; this room tells it how
+//! windows are assigned.
+
+mod contention;
+mod controller;
+mod cost_cache;
+pub mod cost_model;
+pub mod probe;
+pub mod profile;
+pub mod strategy;
+
+pub use controller::Controller;
+pub use profile::Profile;
+pub use strategy::{Division, is_possible};

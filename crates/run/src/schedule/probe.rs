@@ -1,0 +1,116 @@
+//! What a model will move and compute, found out by running it on a single vertex.
+//!
+//! How many rows move depends on the graph and on who owns what; which movements there are, how wide they are
+//! and whether gradients come back follows from the model alone. So it is run once where everything has one
+//! row, through a halo that takes notes: no second description of each model has to be kept in step with it.
+
+use std::sync::Mutex;
+
+use kymo_model::{Exchanged, Extent, Frame, Graph, Halo, HaloView, Matrix, Params};
+use kymo_plan::{Movement, Moves, Work};
+use kymo_tensor::{Arena, Result, Shape, Tape, Var};
+
+use crate::merge::GradientSum;
+use crate::step::RunContext;
+
+/// Takes notes of what moves at one step.
+#[derive(Default)]
+struct Notes(Mutex<Vec<Movement>>);
+
+impl Notes {
+    fn take(&self, tape: &Tape<'_>, moves: Moves, x: Var) {
+        let movement = Movement { moves, columns: tape.shape(x).columns, back: tape.wants_gradient(x) };
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(movement);
+    }
+}
+
+impl Halo for Notes {
+    fn product<'a>(&'a self, tape: &mut Tape<'a>, graph: &'a Graph, matrix: Matrix, x: Var) -> Result<Var> {
+        self.take(tape, Moves::Neighbours, x);
+        matrix.of(graph)?.times(tape, x)
+    }
+
+    fn extend<'a>(&'a self, tape: &mut Tape<'a>, x: Var) -> Result<Var> {
+        self.take(tape, Moves::Neighbours, x);
+        Ok(x)
+    }
+
+    fn carry<'a>(&'a self, tape: &mut Tape<'a>, state: Var) -> Result<Var> {
+        self.take(tape, Moves::Carried, state);
+        Ok(state)
+    }
+
+    fn collect<'a>(&'a self, tape: &mut Tape<'a>, x: Var, _: &[u32], count: usize) -> Result<Var> {
+        self.take(tape, Moves::Collected(count), x);
+        Ok(x)
+    }
+}
+
+/// What the model does to a window of its usual length.
+pub fn work(context: &RunContext) -> Result<Work> {
+    let (arena, graph) = (Arena::new(), Graph::new(vec![0, 1], vec![0], None)?);
+    let params = Params::new(context.model.slots(), 1)?;
+    let notes: Vec<Notes> = (0..context.window).map(|_| Notes::default()).collect();
+    let width = context.inputs.width();
+    let values = vec![1.0; width];
+    let mut tape = Tape::new(&arena);
+    let bound = params.bind(&mut tape)?;
+    let is_learnt = !context.inputs.slots().is_empty();
+    let mut frames = Vec::with_capacity(notes.len());
+    for notes in &notes {
+        let shape = Shape::new(1, width);
+        let features =
+            if is_learnt { tape.parameter(shape, &values)? } else { tape.constant(shape, &values)? };
+        // Not the same matrix: what is made of features is told from what is made of others by it.
+        let all = tape.scale(features, 1.0)?;
+        let halo = Some(HaloView { features: all, halo: notes });
+        frames.push(Frame { halo, ..Frame::new(&graph, features) });
+    }
+    let exchanged = context.model.exchange(&mut tape, &bound, &frames, &[])?;
+    let mut kept = 0;
+    let mut state: Vec<Var> = Vec::new();
+    for (t, &step) in exchanged.steps.iter().enumerate() {
+        notes[t].take(&tape, Moves::Shuffled, step);
+        kept += tape.shape(step).columns;
+        if context.memory.is_none() {
+            continue;
+        }
+        for &matrix in &state {
+            notes[t].take(&tape, Moves::Handed, matrix);
+        }
+        let whole = &exchanged.shared;
+        let mine = if whole.len() == exchanged.steps.len() { &whole[t..t + 1] } else { &whole[..] };
+        let one = Exchanged { steps: &[step], shared: mine, before: &state };
+        state = context.model.rows(&mut tape, &bound, one)?.after;
+    }
+    drop(frames);
+    let steps: Vec<Vec<Movement>> = notes
+        .iter()
+        .map(|notes| notes.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone())
+        .collect();
+    let memory = context.memory.clone().unwrap_or_default();
+    let carried = memory.exchange.iter().filter_map(|extent| match extent {
+        Extent::Vertices(columns) => Some((Moves::Carried, *columns)),
+        Extent::Matrix(_) => None,
+    });
+    let handed = memory.rows.iter().map(|&columns| (Moves::Handed, columns));
+    let neighbours = |movement: &&Movement| movement.moves == Moves::Neighbours;
+    let layers = steps.last().map_or(0, |step| step.iter().filter(neighbours).map(|m| m.columns).sum());
+    let slots = context.slots();
+    let numbers: usize = slots.iter().map(|slot| slot.shape.len()).sum();
+    Ok(Work {
+        brought: carried
+            .chain(handed)
+            .map(|(moves, columns)| Movement { moves, columns, back: false })
+            .collect(),
+        paired: context.model.width(),
+        reduced: GradientSum::length(numbers),
+        features: context.inputs.constant_width(),
+        aggregated: width + layers,
+        products: context.model.slots().iter().map(|slot| slot.shape.len()).sum(),
+        kept: kept / context.window.max(1) + layers,
+        // Themselves, their gradients, and two averages that the optimiser keeps.
+        replicated: 4 * 4 * numbers,
+        steps,
+    })
+}

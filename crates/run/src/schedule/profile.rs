@@ -1,0 +1,198 @@
+//! What windows and snapshots cost, measured while training.
+//!
+//! DyGNeX (5.3, appendix G) measures for some epochs and drops outliers; here a window, or a snapshot, costs
+//! the median of its times. The linear model ([`CostModel`]) tells how far costs could have been told
+//! beforehand.
+//!
+//! Reading is timed for each snapshot, and everything else operation by operation, forward and backward
+//! ([`kymo_tensor::clock`]): an operation counts for the latest snapshot that it is computed from. Rows are
+//! computed in blocks, possibly several at a time; what they took together is scaled down to the seconds that
+//! passed. What belongs to no single snapshot (decoder, loss, attention over a whole window, what is no
+//! operation) is the window's own and is not divided among snapshots: schedulers and the linear model go by
+//! whole windows. Sums over workers and the optimiser's step close an iteration and are in no window.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use kymo_graph::Step;
+use kymo_trace::schema::{ProfileRecord, SnapshotCost};
+
+use super::cost_model::{CostModel, Measured};
+use crate::step::times::{EXPLAINED, STAGES, Stages, WindowTimes};
+
+/// What was measured of windows, in the order of time.
+#[derive(Clone, Debug)]
+pub struct Profile {
+    /// What is written of it.
+    record: ProfileRecord,
+    /// The linear model of the windows' seconds, once there is one.
+    pub model: Option<CostModel>,
+    /// Seconds that closed each iteration, on average over an epoch; of several epochs, the median.
+    pub closing: f64,
+    /// What was measured, window by window.
+    times: Vec<Vec<WindowTimes>>,
+    /// What closed iterations, epoch by epoch.
+    closings: Vec<f64>,
+}
+
+/// What each window of a profile costs: the median of its times.
+pub fn costs(record: &ProfileRecord) -> Vec<f64> {
+    let whole = |times: &Vec<Vec<f64>>| median(times.iter().map(|stages| stages.iter().sum()).collect());
+    record.seconds.iter().map(whole).collect()
+}
+
+impl Profile {
+    /// Nothing measured of any window.
+    pub fn new(windows: usize) -> Profile {
+        let record = ProfileRecord {
+            machine: machine(rayon::current_num_threads()),
+            stages: STAGES.map(String::from).to_vec(),
+            explained: EXPLAINED.map(String::from).to_vec(),
+            seconds: vec![Vec::new(); windows],
+            version: ProfileRecord::VERSION,
+            common: Vec::new(),
+            closing: 0.0,
+            model: None,
+            snapshots: Vec::new(),
+        };
+        Profile { record, model: None, closing: 0.0, times: vec![Vec::new(); windows], closings: Vec::new() }
+    }
+
+    /// What is written of it.
+    pub fn record(&self) -> ProfileRecord {
+        let model = self.model.map(Into::into);
+        ProfileRecord { model, closing: self.closing, ..self.record.clone() }
+    }
+
+    /// Adds what was measured of a window.
+    pub fn add(&mut self, window: usize, times: WindowTimes) {
+        if let (Some(seconds), Some(all)) = (self.record.seconds.get_mut(window), self.times.get_mut(window))
+        {
+            seconds.push(times.total().to_vec());
+            all.push(times);
+        }
+    }
+
+    /// Adds the seconds that closed each iteration of an epoch.
+    pub fn add_closing(&mut self, seconds: f64) {
+        self.closings.push(seconds);
+        self.closing = median(self.closings.clone());
+    }
+
+    /// Whether something is known of every window.
+    pub fn is_complete(&self) -> bool {
+        self.times.iter().all(|times| !times.is_empty())
+    }
+
+    /// What each window costs: the median of its times.
+    pub fn costs(&self) -> Vec<f64> {
+        costs(&self.record)
+    }
+
+    /// What was measured of windows, with the edges of their steps.
+    pub fn measured(&self, windows: &[Range<Step>], edges: &[f64]) -> Vec<Measured> {
+        let measured = |((window, times), seconds): ((&Range<Step>, &Vec<WindowTimes>), f64)| {
+            let [_, aggregation, products, time, backward, _] = medians(times.iter().map(WindowTimes::total));
+            // The backward pass was spent on rows as far as the forward pass was.
+            let (rows, edges) = (products + time, edges[window.clone()].iter().sum());
+            let back = backward * rows / (rows + aggregation).max(f64::MIN_POSITIVE);
+            Measured { steps: window.len(), edges, seconds, rows: rows + back }
+        };
+        windows.iter().zip(&self.times).zip(self.costs()).map(measured).collect()
+    }
+
+    /// Fits the linear model, and works out what each snapshot cost.
+    pub fn fit(&mut self, windows: &[Range<Step>], edges: &[f64], vertices: usize) {
+        self.model = CostModel::fit(&self.measured(windows, edges), vertices);
+        let common = |times: &Vec<WindowTimes>| medians(times.iter().map(|times| times.common)).to_vec();
+        self.record.common = self.times.iter().map(common).collect();
+        let mut snapshots: BTreeMap<Step, Vec<Stages>> = BTreeMap::new();
+        for times in self.times.iter().flatten() {
+            for (step, &stages) in (times.start..).zip(&times.steps) {
+                snapshots.entry(step).or_default().push(stages);
+            }
+        }
+        let cost = |(step, times): (Step, Vec<Stages>)| SnapshotCost {
+            step,
+            edges: edges[step],
+            stages: medians(times.into_iter()).to_vec(),
+        };
+        self.record.snapshots = snapshots.into_iter().map(cost).collect();
+    }
+}
+
+/// The median seconds of each stage.
+fn medians(times: impl Iterator<Item = Stages>) -> Stages {
+    let times: Vec<Stages> = times.collect();
+    std::array::from_fn(|stage| median(times.iter().map(|stages| stages[stage]).collect()))
+}
+
+fn median(mut sorted: Vec<f64>) -> f64 {
+    sorted.sort_by(f64::total_cmp);
+    match sorted.len() {
+        0 => 0.0,
+        length if length % 2 == 1 => sorted[length / 2],
+        length => (sorted[length / 2 - 1] + sorted[length / 2]) / 2.0,
+    }
+}
+
+/// This machine's processor, where it tells, and the threads of a worker.
+pub(crate) fn machine(threads: usize) -> String {
+    let facts = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let name = facts.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or_default();
+    let name = name.trim_start_matches([' ', '\t', ':']);
+    format!("{} threads of {}", threads, if name.is_empty() { std::env::consts::ARCH } else { name })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outliers_are_dropped_and_snapshots_keep_what_was_measured_of_them() {
+        let mut profile = Profile::new(20);
+        let edges: Vec<f64> = (0..21).map(|step| 1000.0 + 50.0 * f64::from(step)).collect();
+        let windows: Vec<Range<Step>> = (0..20).map(|start| start..start + 2).collect();
+        let whole = |step: Step| [0.01, 1e-5 * edges[step], 0.02, 0.0, 0.01, 0.0];
+        for epoch in 0..3 {
+            for (number, window) in windows.iter().enumerate() {
+                let hiccup = if number == 7 && epoch == 1 { 5.0 } else { 0.0 };
+                let steps = window.clone().map(whole).collect();
+                let common = [0.0, 0.0, 0.002, 0.0, 0.0, 0.001 + hiccup];
+                profile.add(number, WindowTimes { start: window.start, steps, common });
+            }
+        }
+        assert!(profile.is_complete() && !Profile::new(1).is_complete());
+        [0.5, 9.0, 0.25].into_iter().for_each(|seconds| profile.add_closing(seconds));
+        assert_eq!(profile.closing, 0.5);
+        let expected = 1e-5 * (edges[7] + edges[8]) + 0.083;
+        assert!((profile.costs()[7] - expected).abs() < 1e-12);
+        profile.fit(&windows, &edges, 100);
+        let model = profile.model.unwrap();
+        assert!((model.edge - 1e-5).abs() < 1e-9 && model.error < 1e-9, "{model:?}");
+        assert_eq!(profile.record().common, vec![vec![0.0, 0.0, 0.002, 0.0, 0.0, 0.001]; 20]);
+        let snapshots = profile.record().snapshots;
+        assert_eq!(snapshots.len(), 21);
+        snapshots.iter().for_each(|cost| assert_eq!(cost.stages, whole(cost.step)));
+        // What is written can be read, and tells the same costs.
+        let text = serde_json::to_string(&profile.record()).unwrap();
+        let read: ProfileRecord = serde_json::from_str(&text).unwrap();
+        assert_eq!((costs(&read), read.closing), (profile.costs(), 0.5));
+        let earlier = r#"{
+            "machine": "", "stages": ["load", "structure", "rows", "back"], "seconds": [[[1, 2, 3, 4]]],
+            "closing": 0, "model": null, "shared_out": [],
+            "snapshots": [{"step": 0, "edges": 1, "stages": [1, 2, 3, 4]}]
+        }"#;
+        assert_eq!(costs(&serde_json::from_str::<ProfileRecord>(earlier).unwrap()), [10.0]);
+    }
+
+    #[test]
+    fn what_is_no_operation_is_the_rest_of_the_window() {
+        let counted =
+            kymo_tensor::Times { steps: vec![[0.1, 0.2, 0.3, 0.4]; 2], window: [0.0, 0.5, 0.0, 0.5] };
+        let times = WindowTimes::new(3, &[0.25; 3], &counted, 5.0);
+        assert_eq!(times.steps[1], [0.25, 0.1, 0.2, 0.3, 0.4, 0.0]);
+        assert_eq!(times.steps[2], [0.25, 0.0, 0.0, 0.0, 0.0, 0.0]);
+        assert!((times.total().iter().sum::<f64>() - 5.0).abs() < 1e-12 && times.common[2] == 0.5);
+    }
+}

@@ -1,0 +1,190 @@
+//! How workers divide the work: the strategy of the settings, applied to the data.
+
+use std::ops::Range;
+
+use kymo_graph::Step;
+use kymo_plan::partition::{self, Ask};
+use kymo_plan::price::{Job, Rates, closing_seconds, window_bytes, window_seconds};
+use kymo_plan::schedule::{Gantt, Instance, Limit, Reuse, find};
+use kymo_plan::strategy::{self, Scheme, Strategy};
+use kymo_plan::{Assignment, Cut, ModelNeeds, Plan, Shares, Window, price};
+
+use super::cost_cache::{self, Key};
+use super::probe;
+use crate::config::{Mode, Parallel, Settings, memory};
+use crate::data::Part;
+use crate::error::{Error, Result};
+use crate::step::RunContext;
+
+/// How workers divide the work.
+#[derive(Clone)]
+pub enum Division {
+    /// Each trains whole windows.
+    Groups,
+    /// They train each window together, cut into cells.
+    Cells(Shares),
+}
+
+/// Whether a strategy goes with the settings: truncated windows need the state that the one before left, so
+/// they cannot be assigned to different workers. Schedulers may need something that was not built in.
+pub fn is_possible(strategy: &Strategy, settings: &Settings, workers: usize) -> bool {
+    if let Scheme::Scheduled(name) = strategy.scheme
+        && !find(name).is_ok_and(|scheduler| scheduler.is_there())
+    {
+        return false;
+    }
+    matches!(strategy.scheme, Scheme::Cells { .. }) || settings.train.mode != Mode::Truncated || workers == 1
+}
+
+impl Division {
+    /// The division of a strategy among this many workers.
+    pub fn new(context: &RunContext, strategy: &str, workers: usize) -> Result<Division> {
+        let settings = &context.settings;
+        let strategy = strategy::find(strategy)?;
+        let cut = match strategy.scheme {
+            Scheme::Scheduled(name) if !find(name)?.is_there() => {
+                let problem =
+                    format!("{name} was not built in: build Kymo with --features ilp, or choose another");
+                return Err(Error::settings("parallel.strategy", problem));
+            }
+            Scheme::Groups | Scheme::Scheduled(_) if !is_possible(strategy, settings, workers) => {
+                let problem = format!(
+                    "{} gives windows to different workers, but a truncated window needs the state that the \
+                     one before \
+                     left; choose windows (--mode), or a strategy that cuts windows",
+                    strategy.name
+                );
+                return Err(Error::settings("parallel.strategy", problem));
+            }
+            Scheme::Groups | Scheme::Scheduled(_) => return Ok(Division::Groups),
+            Scheme::Cells { per_window: true, .. } => Cut::PerWindow,
+            Scheme::Cells { partitioner, .. } => {
+                let steps = context.goal.split().samples(Part::Train);
+                let (store, seed) = (&context.store, settings.train.seed);
+                let ask = Ask { store, steps, window: context.window, workers, seed };
+                Cut::Fixed(partition::find(partitioner)?.partition(&ask)?)
+            }
+        };
+        let needs =
+            ModelNeeds { out_edges: context.model.uses_out_edges(), carries_state: context.memory.is_some() };
+        Ok(Division::Cells(Shares::new(cut, needs, workers, context.store.vertices())))
+    }
+
+    /// Who owns what, where workers share windows.
+    pub fn shares(&self) -> Option<&Shares> {
+        match self {
+            Division::Groups => None,
+            Division::Cells(shares) => Some(shares),
+        }
+    }
+
+    /// How windows are assigned before a scheduler has decided, `at_once` of them in an iteration.
+    pub fn assignment(&self, at_once: usize) -> Assignment {
+        match self {
+            Division::Groups => Assignment::InTurns(at_once),
+            Division::Cells(_) => Assignment::Together(at_once),
+        }
+    }
+
+    /// What workers will do in the first epoch, and what that costs.
+    ///
+    /// `reuse` is the share of a snapshot's cost that a window saves where the window before it at the same
+    /// worker had the snapshot, too.
+    pub fn plan(
+        &self,
+        context: &RunContext,
+        strategy: &str,
+        workers: usize,
+        reuse: Option<f64>,
+    ) -> Result<Plan> {
+        let mut settings = context.settings.clone();
+        settings.parallel = Parallel { workers, strategy: strategy.into(), ..settings.parallel };
+        let mut epochs = context.epochs(workers, self.assignment(settings.windows_at_once()));
+        // Those of the first epoch; later ones are drawn anew, and are about as many.
+        let pairs = |window: &Window| {
+            let at = context.losses_at(&window.steps);
+            context.goal.pairs(&at, window.salt).map_err(|error| match error {
+                Error::Graph(error) => error.into(),
+                other => kymo_plan::Error::settings("pairs", other.to_string()),
+            })
+        };
+        let (work, windows, rates) = (probe::work(context)?, context.windows(), Rates::default());
+        let in_turns = epochs.plan(0);
+        let job = Job {
+            store: &context.store,
+            windows: &windows,
+            epoch: &in_turns,
+            shares: self.shares(),
+            work: &work,
+            workers,
+            follows: settings.train.mode == Mode::Truncated,
+            pairs: &pairs,
+        };
+        let Some(scheduler) = settings.scheduler().filter(|_| self.shares().is_none()) else {
+            return Ok(price(strategy, &job, rates)?);
+        };
+        // As if costs had been measured: those that earlier runs left, or those of the cost model.
+        let (costs, closing) = match cached(context, &windows, workers)? {
+            Some(cached) => cached,
+            None => (window_seconds(&job, rates)?, closing_seconds(&job, rates)),
+        };
+        // Whether windows fit into memory is checked with the plan as a whole, which says what to do about
+        // it.
+        let mut instance = instance(costs, closing, &settings);
+        if let Some(ratio) = reuse {
+            instance.reuse = Reuse::from_ratio(ratio, &windows, &instance.costs)?;
+        }
+        let limit = Limit { seed: settings.train.seed, gap: 0.001, ..Limit::default() };
+        let found = find(scheduler)?.schedule(&instance, &limit)?;
+        let chart = Gantt::new(&instance, &found.schedule).to_string();
+        epochs.assignment = Assignment::Scheduled(found.schedule);
+        let scheduled = epochs.plan(0);
+        let mut plan = price(strategy, &Job { epoch: &scheduled, ..job }, rates)?;
+        // What windows save each other is known to the scheduler alone.
+        (plan.seconds, plan.bound) = (found.seconds, Some(found.bound));
+        plan.chart = Some(found.note.map_or(chart.clone(), |note| format!("{note}\n\n{chart}")));
+        Ok(plan)
+    }
+}
+
+/// What a scheduler is asked: windows of these costs, and the seconds that close an iteration.
+fn instance(costs: Vec<f64>, closing: f64, settings: &Settings) -> Instance {
+    let parallel = &settings.parallel;
+    let mut instance = Instance::new(costs, parallel.workers);
+    (instance.most, instance.overhead) = (parallel.groups, closing);
+    instance
+}
+
+/// The question for a scheduler, with the memory that windows need and workers have.
+pub fn ask(context: &RunContext, costs: Vec<f64>, closing: f64) -> Result<Instance> {
+    let (settings, windows) = (&context.settings, context.windows());
+    let workers = settings.parallel.workers;
+    let epoch = context.epochs(workers, Assignment::InTurns(settings.windows_at_once())).plan(0);
+    let none = |_: &Window| Ok(Vec::new());
+    let job = Job {
+        store: &context.store,
+        windows: &windows,
+        epoch: &epoch,
+        shares: None,
+        work: &probe::work(context)?,
+        workers,
+        follows: false,
+        pairs: &none,
+    };
+    let each = memory(&settings.run.memory)? / workers.max(1);
+    Ok(instance(costs, closing, settings).with_memory(window_bytes(&job)?, each as u64))
+}
+
+/// Seconds of windows and of closing an iteration that earlier runs on this machine left, if they may be
+/// used.
+fn cached(context: &RunContext, windows: &[Range<Step>], workers: usize) -> Result<Option<(Vec<f64>, f64)>> {
+    let parallel = &context.settings.parallel;
+    let Some(folder) = kymo_tensor::cache::folder().filter(|_| parallel.cached_costs) else {
+        return Ok(None);
+    };
+    let threads = (rayon::current_num_threads() / workers.max(1)).max(1);
+    let key = Key { workers, ..Key::new(context, threads) };
+    // What cannot be read is reported, and made anew, by training.
+    let (Some(kept), _) = cost_cache::read(&folder, &key) else { return Ok(None) };
+    Ok(Some((kept.windows(context, windows)?, kept.closing)))
+}

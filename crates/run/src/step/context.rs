@@ -1,0 +1,106 @@
+//! What does not change while a model is trained, and what all workers of a process have in common: the
+//! settings, the data, the task on it, the inputs and the model.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use kymo_graph::{Step, Store};
+use kymo_model::metric::Metric;
+use kymo_model::{Memory, Model, Slot};
+use kymo_plan::{Assignment, Epochs};
+
+use super::custom::Custom;
+use crate::config::{Mode, Settings};
+use crate::data::{Inputs, Part};
+use crate::error::{Error, Result};
+use crate::task::Goal;
+
+/// Everything that does not change while a model is trained.
+pub struct RunContext {
+    /// What decides what is computed.
+    pub settings: Settings,
+    /// The data.
+    pub store: Arc<Store>,
+    /// The task on the data.
+    pub goal: Box<dyn Goal>,
+    /// How it is judged: the metric that decides which epoch is best comes first.
+    pub metrics: Vec<&'static dyn Metric>,
+    /// What is known of the vertices.
+    pub inputs: Arc<Inputs>,
+    /// The model.
+    pub model: Box<dyn Model>,
+    /// What it hands from one window to the next.
+    pub memory: Option<Memory>,
+    /// Steps of a window.
+    pub window: usize,
+}
+
+impl RunContext {
+    /// Opens everything; fails where settings and data do not go together.
+    pub fn open(settings: Settings, store: Arc<Store>) -> Result<Arc<RunContext>> {
+        RunContext::open_with(settings, store, &Custom::default())
+    }
+
+    /// Opens everything with a model or a task of the caller's own.
+    pub fn open_with(settings: Settings, store: Arc<Store>, custom: &Custom) -> Result<Arc<RunContext>> {
+        let metrics = custom.check(&settings)?;
+        let goal = custom.task(&settings.task.name)?.open(&store, &settings)?;
+        let window = match settings.train.mode {
+            Mode::Sequence => goal.split().samples(Part::Train).len(),
+            _ => settings.train.window,
+        };
+        let inputs = Inputs::new(&store, &settings, goal.split().samples(Part::Train))?;
+        let model = custom.model(&settings.model.name, &settings.config(inputs.width(), window))?;
+        let memory = model.memory();
+        if settings.train.mode == Mode::Truncated && memory.is_none() {
+            let name = &settings.model.name;
+            let problem = format!("{name} sees a window at a time and hands nothing over; choose windows");
+            return Err(Error::settings("train.mode", problem));
+        }
+        let inputs = Arc::new(inputs);
+        Ok(Arc::new(RunContext { settings, store, goal, metrics, inputs, model, memory, window }))
+    }
+
+    /// The metric that decides which epoch is best.
+    pub fn deciding(&self) -> &'static dyn Metric {
+        // Every task has one: `metrics_of` sees to that.
+        self.metrics[0]
+    }
+
+    /// Everything that is learnt.
+    pub fn slots(&self) -> Vec<Slot> {
+        [self.model.slots(), self.inputs.slots(), self.goal.slots(self.model.width())].concat()
+    }
+
+    /// The windows of an epoch.
+    pub fn windows(&self) -> Vec<Range<Step>> {
+        self.goal.split().windows(&self.settings)
+    }
+
+    /// Edges of each step.
+    pub fn edges(&self) -> Result<Vec<f64>> {
+        (0..self.store.steps()).map(|t| Ok(self.store.snapshot(t)?.len() as f64)).collect()
+    }
+
+    /// What the plans of epochs follow from, where windows are assigned to this many workers in this way.
+    pub fn epochs(&self, workers: usize, assignment: Assignment) -> Epochs {
+        // A state that is handed over follows time.
+        let seed = (self.settings.train.mode == Mode::Windows).then_some(self.settings.train.seed);
+        Epochs { windows: self.windows(), workers, seed, assignment }
+    }
+
+    /// The places of a window at which its loss is taken, and their steps.
+    pub fn losses_at(&self, window: &Range<Step>) -> Vec<(usize, Step)> {
+        let mut at: Vec<(usize, Step)> = window.clone().enumerate().collect();
+        if !self.settings.loss_at_all() {
+            at.drain(..at.len().saturating_sub(1));
+        }
+        at
+    }
+
+    /// Whether samples are evaluated by going through all steps from the first, instead of through a window
+    /// each.
+    pub fn goes_through(&self) -> bool {
+        self.settings.train.mode != Mode::Windows && self.memory.is_some()
+    }
+}

@@ -1,0 +1,187 @@
+//! Runs windows at one worker: snapshots onto a tape, the model's exchange, then whatever a task asks of the
+//! rows.
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use kymo_graph::Step;
+use kymo_model::{Bound, Exchanged, Frame, HaloView, Memory, Reuse};
+use kymo_plan::Targets;
+use kymo_tensor::{Arena, Device, Of, Tape};
+
+use super::context::RunContext;
+use crate::data::{Loaded, Snapshots};
+use crate::error::Result;
+use crate::forward::state::{RecurrentState, StateVars};
+use crate::forward::{Forward, Matrices};
+use crate::halo::{self, Cells, Pass, moved};
+use crate::replica::Replica;
+use crate::task::Goal;
+
+/// What runs windows.
+pub struct Runner {
+    context: Arc<RunContext>,
+    snapshots: Arc<Snapshots>,
+    cells: Option<Arc<Cells>>,
+    arena: Arena,
+}
+
+/// A window to be run.
+#[derive(Clone, Copy)]
+pub struct WindowRun<'r> {
+    /// Its steps.
+    pub steps: &'r Range<Step>,
+    /// Its snapshots.
+    pub loaded: &'r [Arc<Loaded>],
+    /// The vertices whose outputs count.
+    pub targets: &'r Targets,
+    /// The state that the window before left.
+    pub before: Option<&'r RecurrentState>,
+    /// Whether the state that this one leaves is wanted.
+    pub hand_over: bool,
+    /// What it is run for.
+    pub pass: Pass,
+    /// Whether its operations are timed.
+    pub measures: bool,
+}
+
+/// A window's snapshots, and the seconds that it took to read each.
+pub type Read = (Vec<Arc<Loaded>>, Vec<f64>);
+
+impl Runner {
+    /// A runner that works where its arena is.
+    pub fn new(
+        context: Arc<RunContext>,
+        snapshots: Arc<Snapshots>,
+        cells: Option<Arc<Cells>>,
+        arena: Arena,
+    ) -> Runner {
+        Runner { context, snapshots, cells, arena }
+    }
+
+    /// The snapshots.
+    pub fn snapshots(&self) -> &Arc<Snapshots> {
+        &self.snapshots
+    }
+
+    /// The cells, where workers share windows.
+    pub fn cells(&self) -> Option<&Cells> {
+        self.cells.as_deref()
+    }
+
+    /// The buffers that windows take turns in.
+    pub fn arena(&self) -> &Arena {
+        &self.arena
+    }
+
+    /// The GPU that windows are run on, if there is one.
+    pub fn device(&self) -> Option<&Device> {
+        self.arena.device()
+    }
+
+    /// Reads a window.
+    pub fn load(&self, window: &Range<Step>) -> Result<Read> {
+        let one = |t: Step| {
+            let begun = Instant::now();
+            Ok((self.snapshots.load(t, window)?, begun.elapsed().as_secs_f64()))
+        };
+        let read = window.clone().map(one).collect::<Result<Vec<_>>>()?;
+        Ok(read.into_iter().unzip())
+    }
+
+    /// Runs the exchange of a window and hands the rest to `finish`; the state that it leaves, if that is
+    /// wanted.
+    pub fn run<T>(
+        &self,
+        replica: &Replica,
+        run: WindowRun<'_>,
+        finish: impl FnOnce(&dyn Goal, Forward<'_, '_>) -> Result<T>,
+    ) -> Result<(T, Option<RecurrentState>)> {
+        let memory = self.context.memory.clone().unwrap_or_default();
+        let cut = self.cells.as_deref().map(|cells| {
+            let neighbours = run.loaded.iter().filter_map(|loaded| loaded.neighbours.clone()).collect();
+            (cells, cells.window(run.steps, run.pass, neighbours))
+        });
+        let cells = cut.as_ref().map(|(cells, window)| (*cells, window));
+        let after = Mutex::new(self.room(&memory, run.hand_over, cells));
+        let (done, exchange) = {
+            let mut tape = Tape::new(&self.arena);
+            if run.measures {
+                tape.start_clock();
+            }
+            let params = replica.bind(&mut tape, run.pass.trains)?;
+            let frames = self.frames(&mut tape, &params, run.loaded, cells)?;
+            let before = match run.before {
+                Some(state) => state.on_tape(&mut tape, &memory, run.steps, cells)?,
+                None => StateVars::default(),
+            };
+            let mut exchanged = self.context.model.exchange(&mut tape, &params, &frames, &before.exchange)?;
+            if let Some((cells, window)) = cells {
+                for (place, (step, route)) in exchanged.steps.iter_mut().zip(&window.moves).enumerate() {
+                    if let Some(route) = route {
+                        *step = moved(&mut tape, &cells.group, route, window.tag(place), *step)?;
+                    }
+                }
+            }
+            let forward = Forward {
+                tape: &mut tape,
+                model: &*self.context.model,
+                params: &params,
+                exchanged: Exchanged::after(&exchanged, &before.rows),
+                after: run.hand_over.then_some(&after),
+                dropout: (0.0, 0),
+                cells,
+                targets: run.targets,
+            };
+            let done = finish(&*self.context.goal, forward)?;
+            let read = |&var| Ok(tape.read(var)?.into_owned());
+            let exchange: Matrices = match run.hand_over {
+                true => exchanged.after.iter().map(read).collect::<Result<_>>()?,
+                false => Vec::new(),
+            };
+            (done, exchange)
+        };
+        let rows = after.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let window = self.cells.as_ref().map(|_| run.steps.clone());
+        Ok((done, run.hand_over.then_some(RecurrentState { exchange, rows, window })))
+    }
+
+    /// Room for the rows that a window leaves behind, if they are wanted.
+    fn room(&self, memory: &Memory, wanted: bool, cells: Option<(&Cells, &halo::Window)>) -> Matrices {
+        let vertices = self.context.store.vertices();
+        let count = cells.map_or(vertices, |(_, window)| window.own.last().map_or(0, |own| own.len()));
+        let columns = memory.rows.iter().filter(|_| wanted);
+        columns.map(|columns| vec![0.0; count * columns]).collect()
+    }
+
+    /// The steps of a window on a tape.
+    fn frames<'a>(
+        &'a self,
+        tape: &mut Tape<'a>,
+        params: &Bound<'_>,
+        loaded: &'a [Arc<Loaded>],
+        cells: Option<(&'a Cells, &'a halo::Window)>,
+    ) -> Result<Vec<Frame<'a>>> {
+        let inputs = &self.context.inputs;
+        let learnt = inputs.learnt(tape, params)?;
+        let mut frames = Vec::with_capacity(loaded.len());
+        for (number, loaded) in loaded.iter().enumerate() {
+            // Learnt columns change with every step of training, also where they are constants on this tape.
+            let reuse = learnt.is_empty().then_some(Reuse { slots: &loaded.slots, parameters: None });
+            let columns =
+                |tape: &mut Tape<'a>| inputs.columns(tape, &loaded.rows, &learnt, loaded.vertices.as_ref());
+            let all = tape.during(Of::Step(number), columns)?;
+            let graph = &loaded.graph;
+            frames.push(match cells {
+                None => Frame { graph, features: all, reuse, halo: None },
+                Some((_, window)) => {
+                    let features = tape.slice_rows(all, 0..graph.vertices())?;
+                    let halo = Some(HaloView { features: all, halo: &*window.steps[number] });
+                    Frame { graph, features, reuse, halo }
+                }
+            });
+        }
+        Ok(frames)
+    }
+}

@@ -1,0 +1,375 @@
+//! One worker: its replica, its runner and its place in a group. An iteration of training, and what the model
+//! outputs.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Instant;
+
+use kymo_comm::Traffic;
+use kymo_graph::{Step, Store};
+use kymo_plan::{Batch, Iteration, Shares, Targets, Window};
+use kymo_tensor::estimate::MemoryEstimate;
+use kymo_tensor::{Arena, Device, Numbers, Times};
+use kymo_trace::Kind;
+
+use super::context::RunContext;
+use super::runner::{Runner, WindowRun};
+use super::times::WindowTimes;
+use crate::config::{Mode, Settings, device, memory};
+use crate::data::{Loaded, SnapshotSource, Snapshots, Split, WholeSteps};
+use crate::error::{Error, Result};
+use crate::forward::state::RecurrentState;
+use crate::halo::{Cells, Exact, HaloPolicy, Pass};
+use crate::merge::{AllReduce, GradientSum, Merge, Merged};
+use crate::random::Random;
+use crate::replica::Replica;
+use crate::task::Goal;
+use crate::workers::{Clock, Work, WorkerGroup};
+
+/// The stream of random numbers that dropout follows.
+const DROPOUT: u64 = 0xD40F;
+
+/// What may be replaced in a worker without touching the rest.
+pub struct Seams {
+    /// How workers agree on what they learnt.
+    pub merge: Box<dyn Merge>,
+    /// How rows of other workers arrive.
+    pub halo: Arc<dyn HaloPolicy>,
+    /// Where snapshots come from; whole steps of the store where nothing is given.
+    pub source: Option<Arc<dyn SnapshotSource>>,
+}
+
+impl Default for Seams {
+    fn default() -> Self {
+        Seams { merge: Box::new(AllReduce), halo: Arc::new(Exact), source: None }
+    }
+}
+
+/// Everything that learns, at one worker.
+pub struct Worker {
+    /// What does not change.
+    pub context: Arc<RunContext>,
+    /// The worker among others.
+    pub group: Arc<WorkerGroup>,
+    /// What is learnt, and how.
+    pub replica: Replica,
+    /// Where the time goes.
+    pub clock: Clock,
+    /// The state that the last training window left, where windows hand it over.
+    pub state: Option<RecurrentState>,
+    /// What went over the wire while training.
+    pub trained: Traffic,
+    /// What was measured of windows, where they are measured, operation by operation.
+    pub measured: Option<Vec<WindowTimes>>,
+    runner: Runner,
+    merge: Box<dyn Merge>,
+    gradient: GradientSum,
+    epoch: usize,
+}
+
+impl Worker {
+    /// A worker without others, before its first step; fails where settings and data do not go together.
+    pub fn open(settings: Settings, store: Arc<Store>) -> Result<Worker> {
+        Worker::join(RunContext::open(settings, store)?, WorkerGroup::alone(), None)
+    }
+
+    /// A worker among others, before its first step; `shares` says who owns what where workers share windows.
+    pub fn join(
+        context: Arc<RunContext>,
+        group: Arc<WorkerGroup>,
+        shares: Option<&Shares>,
+    ) -> Result<Worker> {
+        Worker::with(context, group, shares, Seams::default())
+    }
+
+    /// A worker among others that does some things in another way.
+    pub fn with(
+        context: Arc<RunContext>,
+        group: Arc<WorkerGroup>,
+        shares: Option<&Shares>,
+        seams: Seams,
+    ) -> Result<Worker> {
+        let device = device::open(&context.settings)?;
+        // What is held of snapshots is held on a GPU, too, beside what a step computes there.
+        let most = device.as_ref().map_or(usize::MAX, |device| device.budget() / 2);
+        Worker::assemble(context, group, shares, seams, (device.map_or_else(Arena::new, Arena::on), most))
+    }
+
+    /// A worker that computes nothing and counts what a GPU with this many bytes would have to hold.
+    pub(crate) fn estimating(
+        context: Arc<RunContext>,
+        estimate: Arc<MemoryEstimate>,
+        bytes: usize,
+    ) -> Result<Worker> {
+        let arena = (Arena::estimating(estimate), bytes / 2);
+        Worker::assemble(context, WorkerGroup::alone(), None, Seams::default(), arena)
+    }
+
+    /// A worker that works where its arena is, and whose snapshots take at most this many bytes.
+    fn assemble(
+        context: Arc<RunContext>,
+        group: Arc<WorkerGroup>,
+        shares: Option<&Shares>,
+        seams: Seams,
+        (arena, most): (Arena, usize),
+    ) -> Result<Worker> {
+        let settings = &context.settings;
+        let bytes = (memory(&settings.run.memory)? / group.size()).min(most);
+        let cells = shares.map(|shares| Arc::new(Cells::new(group.clone(), shares.clone(), seams.halo)));
+        let (store, inputs) = (context.store.clone(), context.inputs.clone());
+        let source = seams
+            .source
+            .unwrap_or_else(|| Arc::new(WholeSteps::new(store.clone(), inputs.clone(), cells.clone())));
+        let snapshots = Snapshots::new((store, inputs), source, context.window, bytes, cells.clone());
+        Ok(Worker {
+            replica: Replica::new(context.slots(), settings)?,
+            runner: Runner::new(context.clone(), Arc::new(snapshots), cells, arena),
+            state: None,
+            clock: Clock::default(),
+            trained: Traffic::default(),
+            measured: None,
+            merge: seams.merge,
+            gradient: GradientSum::default(),
+            epoch: 0,
+            group,
+            context,
+        })
+    }
+
+    /// What decides what is computed.
+    pub fn settings(&self) -> &Settings {
+        &self.context.settings
+    }
+
+    /// The task on the data.
+    pub fn goal(&self) -> &dyn Goal {
+        &*self.context.goal
+    }
+
+    /// The snapshots.
+    pub fn snapshots(&self) -> &Snapshots {
+        self.runner.snapshots()
+    }
+
+    /// The cells, where workers share windows.
+    pub fn cells(&self) -> Option<&Cells> {
+        self.runner.cells()
+    }
+
+    /// Which samples are for what.
+    pub fn split(&self) -> &Split {
+        self.context.goal.split()
+    }
+
+    /// Numbers that are learnt.
+    pub fn parameters(&self) -> usize {
+        self.replica.params.len()
+    }
+
+    /// The GPU that the work is done on, if it is.
+    pub fn device(&self) -> Option<&Device> {
+        self.runner.device()
+    }
+
+    /// Bytes of the buffers that steps take turns in.
+    pub fn buffer_bytes(&self) -> usize {
+        self.runner.arena().bytes()
+    }
+
+    /// Bytes that the worker holds: its part of the snapshots, buffers, parameters and what the optimiser
+    /// remembers.
+    pub fn held_bytes(&self) -> usize {
+        self.snapshots().held_bytes() + self.buffer_bytes() + self.replica.bytes()
+    }
+
+    /// Begins an epoch, at its first window or where it was interrupted: only then is the state before of any
+    /// use.
+    pub fn begin_epoch(&mut self, epoch: usize, is_new: bool) {
+        self.epoch = epoch;
+        if is_new {
+            self.state = None;
+        }
+    }
+
+    /// Trains on one window: forward, backward, one step of the optimiser. The loss, or `None` where nothing
+    /// is labelled.
+    pub fn step(&mut self, steps: Range<Step>, salt: u64, rate: f32) -> Result<Option<f32>> {
+        let batch = Batch::whole(Window { number: 0, steps, salt });
+        let done = self.iterate(&Iteration { workers: vec![vec![batch]] }, rate, false)?;
+        Ok((done.losses > 0).then_some(done.loss as f32))
+    }
+
+    /// One iteration: every worker runs its batches, then all take a step of the optimiser.
+    pub fn iterate(&mut self, iteration: &Iteration, rate: f32, stop: bool) -> Result<Merged> {
+        let before = self.group.traffic();
+        self.replica.send_to(self.runner.device())?;
+        let mut gradient = std::mem::take(&mut self.gradient);
+        gradient.begin(self.replica.params.values.iter().map(Vec::len));
+        let mut edges = 0;
+        let mine = iteration.of(self.group.rank());
+        let windows: Vec<(&Batch, &Window)> =
+            mine.iter().flat_map(|batch| batch.windows.iter().map(move |window| (batch, window))).collect();
+        for (place, &(batch, window)) in windows.iter().enumerate() {
+            let next = windows.get(place + 1).map(|(_, next)| next.steps.clone());
+            edges += self.train_on(batch, window, next, &mut gradient)?;
+        }
+        let begun = Instant::now();
+        gradient.add_facts(edges, stop);
+        let done = self.merge.gradients(&mut gradient, &self.group)?;
+        if done.losses > 0 {
+            self.follow(&done, &mut gradient, iteration, rate)?;
+        }
+        self.trained = self.trained.and(self.group.traffic().since(before));
+        self.gradient = gradient;
+        self.clock.add(Work::Train, begun.elapsed());
+        Ok(done)
+    }
+
+    /// Adds the gradient of a window of a batch; its edges.
+    ///
+    /// A pipeline of two stages: the `next` window is read while this one is trained on. An error while
+    /// reading it is reported when its own turn comes.
+    fn train_on(
+        &mut self,
+        batch: &Batch,
+        window: &Window,
+        next: Option<Range<Step>>,
+        gradient: &mut GradientSum,
+    ) -> Result<u64> {
+        self.snapshots().check(&batch.neighbourhood)?;
+        let all = Instant::now();
+        let (loaded, reads) = self.load(&window.steps)?;
+        let begun = Instant::now();
+        let snapshots = self.runner.snapshots().clone();
+        let counted = std::thread::scope(|scope| {
+            if let Some(next) = next {
+                scope.spawn(move || next.clone().try_for_each(|t| snapshots.load(t, &next).map(drop)));
+            }
+            self.add_gradient(batch, window, &loaded, gradient)
+        })?;
+        self.clock.add(Work::Train, begun.elapsed());
+        if let Some(measured) = &mut self.measured {
+            let seconds = all.elapsed().as_secs_f64();
+            measured.push(WindowTimes::new(window.steps.start, &reads, &counted, seconds));
+        }
+        Ok(loaded.iter().map(|loaded| loaded.graph.edges() as u64).sum())
+    }
+
+    /// Reads a window; the seconds that each of its steps took.
+    fn load(&mut self, window: &Range<Step>) -> Result<(Vec<Arc<Loaded>>, Vec<f64>)> {
+        let (runner, recorder) = (&self.runner, &self.group.recorder);
+        self.clock.time(Work::Load, || recorder.time(Kind::Load, "snapshots", || runner.load(window)))
+    }
+
+    /// Adds the gradient of one window; where the time went, if windows are measured.
+    fn add_gradient(
+        &mut self,
+        batch: &Batch,
+        window: &Window,
+        loaded: &[Arc<Loaded>],
+        gradient: &mut GradientSum,
+    ) -> Result<Times> {
+        let mut times = Times::default();
+        let at = self.context.losses_at(&window.steps);
+        let before = self.state.take();
+        let run = WindowRun {
+            steps: &window.steps,
+            loaded,
+            targets: &batch.targets,
+            before: before.as_ref(),
+            hand_over: self.settings().train.mode == Mode::Truncated,
+            pass: Pass { epoch: self.epoch, trains: true },
+            measures: self.measured.is_some(),
+        };
+        let random = Random::new(self.settings().train.seed).stream(DROPOUT);
+        let dropout = (self.settings().model.dropout as f32, random.word(window.salt));
+        let recorder = self.group.recorder.clone();
+        let computing = recorder.open(Kind::Compute, "window");
+        let (done, after) = self.runner.run(&self.replica, run, |goal, mut forward| {
+            forward.dropout = dropout;
+            let Some(loss) = goal.loss(&mut forward, &at, window.salt)? else {
+                // The state goes on, whether there is something to learn or not.
+                goal.outputs(&mut forward)?;
+                times = forward.tape.times();
+                return Ok(None);
+            };
+            // Also where the loss is NaN: peers wait for their part of the backward pass.
+            let mut gradients = forward.tape.backward(loss)?;
+            times = forward.tape.times();
+            let take = |&var| gradients.take(var).unwrap_or_default();
+            let taken = forward.params.vars().iter().map(take).collect::<Vec<Numbers>>();
+            Ok(Some((forward.tape.read(loss)?[0], taken)))
+        })?;
+        drop(computing);
+        self.state = after;
+        if let Some((loss, gradients)) = done {
+            let is_first = gradient.is_new();
+            gradient.add_loss(loss, batch.targets != Targets::Own || self.group.leads());
+            // An estimate of memory has no numbers to add.
+            let computes = self.runner.arena().estimate().is_none();
+            if computes && !self.replica.add_on_device(&gradients, !is_first)? {
+                gradient.add(&gradients)?;
+            }
+            gradients.into_iter().for_each(|gradient| gradient.give(self.runner.arena()));
+        }
+        Ok(times)
+    }
+
+    /// Changes the parameters by their gradients.
+    fn follow(
+        &mut self,
+        done: &Merged,
+        gradient: &mut GradientSum,
+        iteration: &Iteration,
+        rate: f32,
+    ) -> Result<()> {
+        let norm = match done.loss.is_finite() {
+            true => self.replica.step(gradient.slices(), done.losses, rate)?,
+            false => f32::NAN,
+        };
+        if norm.is_finite() {
+            return self.merge.parameters(&mut self.replica, &self.group);
+        }
+        let steps = |window: &&Window| format!("{} to {}", window.steps.start, window.steps.end - 1);
+        let windows: Vec<String> = iteration.windows().iter().map(steps).collect();
+        let problem = format!(
+            "training diverged: the loss became {} (its gradient {norm}) in the window of steps {}; nothing \
+             of it was \
+             kept. Lower train.learning_rate, set train.clip, or look for extreme values in the data",
+            done.loss,
+            windows.join(", ")
+        );
+        Err(Error::Diverged(problem))
+    }
+
+    /// What the model outputs at the last step of a window, and the state that the window leaves, if that is
+    /// wanted.
+    pub fn evaluate(
+        &mut self,
+        steps: Range<Step>,
+        before: Option<&RecurrentState>,
+        hand_over: bool,
+    ) -> Result<(Vec<f32>, Option<RecurrentState>)> {
+        let (loaded, _) = self.load(&steps)?;
+        let begun = Instant::now();
+        let pass = Pass { epoch: self.epoch, trains: false };
+        let (targets, loaded) = (&Targets::All, &loaded);
+        let run = WindowRun { steps: &steps, loaded, targets, before, hand_over, pass, measures: false };
+        let recorder = self.group.recorder.clone();
+        let evaluating = recorder.open(Kind::Evaluate, "window");
+        let done = self.runner.run(&self.replica, run, |goal, mut forward| goal.outputs(&mut forward));
+        drop(evaluating);
+        self.clock.add(Work::Predict, begun.elapsed());
+        done
+    }
+
+    /// Gathers the state of all vertices at every worker, for a checkpoint. All workers come here together.
+    pub fn gather_state(&mut self) -> Result<()> {
+        let Some(cells) = self.runner.cells() else { return Ok(()) };
+        if let Some(state) = self.state.take() {
+            let memory = self.context.memory.clone().unwrap_or_default();
+            self.state = Some(state.gathered(&memory, cells)?);
+        }
+        Ok(())
+    }
+}

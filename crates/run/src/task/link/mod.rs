@@ -1,0 +1,24 @@
+//! What link prediction needs besides a model: what was known when, pairs that are no links, and a baseline
+//! that remembers.
+//!
+//! The question at step `t` is which edges step `t + 1` has. Everything here answers as of `t` and never
+//! looks further; the only thing that may be known of `t + 1` is which pairs are its edges, so that none of
+//! them is taken for an absent one.
+
+pub mod by_source;
+pub mod decoder;
+pub mod edgebank;
+#[cfg(test)]
+mod fixture;
+mod goal;
+pub mod history;
+pub mod recent;
+pub mod sample;
+pub mod spread;
+
+pub use by_source::BySource;
+pub use edgebank::EdgeBank;
+pub use goal::LinkPrediction;
+pub use history::{Facts, History};
+pub use recent::Recent;
+pub use sample::{Purpose, Sampler};

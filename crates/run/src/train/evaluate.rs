@@ -1,0 +1,87 @@
+//! How good a model is on a part of the data, and how good baselines are that learn nothing.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use kymo_trace::Kind;
+use kymo_trace::schema::{Evaluation, Metrics};
+
+use super::infer::outputs;
+use crate::data::Part;
+use crate::error::{Error, Result};
+use crate::step::Worker;
+use crate::task::{Says, Tallies};
+use crate::workers::Work;
+
+/// The metrics of a model and of all baselines on a part of the data.
+pub fn evaluate(worker: &mut Worker, part: Part) -> Result<Evaluation> {
+    let metrics = measure(worker, part)?;
+    let mut baselines = BTreeMap::new();
+    let recorder = worker.group.recorder.clone();
+    let _judging = recorder.open(Kind::Evaluate, "baselines");
+    // The first worker judges for all.
+    let judged = if worker.group.leads() { worker.goal().baselines() } else { &[] };
+    for &baseline in judged {
+        let mut tallies = Tallies::new(&worker.context.metrics);
+        for sample in worker.split().samples(part) {
+            worker.goal().judge(part, sample, Says::Baseline(baseline), &mut tallies)?;
+        }
+        baselines.insert(baseline.to_owned(), named(&tallies));
+    }
+    let (task, split) = (worker.settings().task.name.clone(), part.name().to_owned());
+    Ok(Evaluation { task, split, metrics, baselines })
+}
+
+/// The metrics of a model on a part of the data: the first worker judges and tells the others.
+pub fn measure(worker: &mut Worker, part: Part) -> Result<Metrics> {
+    let mut tallies = Tallies::new(&worker.context.metrics);
+    let samples = worker.split().samples(part);
+    outputs(worker, samples, |worker, sample, outputs| {
+        let begun = Instant::now();
+        let recorder = worker.group.recorder.clone();
+        let _judging = recorder.open(Kind::Evaluate, "metrics");
+        let says = Says::Model(&outputs, &worker.replica.params);
+        worker.goal().judge(part, sample, says, &mut tallies)?;
+        let scoring = std::mem::take(&mut tallies.scoring);
+        worker.clock.add(Work::Predict, scoring);
+        worker.clock.add(Work::Metrics, begun.elapsed().saturating_sub(scoring));
+        Ok(())
+    })?;
+    let told = worker.group.broadcast(to_bytes(&named(&tallies)))?;
+    from_bytes(&told)
+}
+
+/// Names and the bits of values: JSON cannot write NaN.
+fn to_bytes(metrics: &Metrics) -> Vec<u8> {
+    let line = |(name, value): (&String, &f64)| format!("{name} {}\n", value.to_bits());
+    metrics.iter().map(line).collect::<String>().into_bytes()
+}
+
+fn from_bytes(bytes: &[u8]) -> Result<Metrics> {
+    let wrong = || Error::peer(0, "sent something that is no list of metrics");
+    let text = std::str::from_utf8(bytes).map_err(|_| wrong())?;
+    let line = |line: &str| {
+        let (name, bits) = line.split_once(' ')?;
+        Some((name.to_owned(), f64::from_bits(bits.parse().ok()?)))
+    };
+    text.lines().map(|text| line(text).ok_or_else(wrong)).collect()
+}
+
+fn named(tallies: &Tallies) -> Metrics {
+    tallies.values().into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metrics_are_told_to_the_bit_and_nonsense_is_a_peer_error() {
+        let metrics: Metrics = [("auc".to_owned(), 0.1 + 0.2), ("mse".to_owned(), f64::NAN)].into();
+        let told = from_bytes(&to_bytes(&metrics)).unwrap();
+        assert!(told["mse"].is_nan() && told["auc"].to_bits() == metrics["auc"].to_bits());
+        for wrong in [&b"auc"[..], b"auc x\n", b"\xFF"] {
+            assert!(matches!(from_bytes(wrong), Err(Error::Peer { rank: 0, .. })));
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! What a model outputs at samples, brought together at the first worker.
+
+use std::ops::Range;
+
+use kymo_graph::Step;
+
+use crate::error::Result;
+use crate::forward::state::RecurrentState;
+use crate::step::Worker;
+
+/// What the model outputs at each of the samples, in order; `each` is called at the first worker.
+pub fn outputs(
+    worker: &mut Worker,
+    samples: Range<Step>,
+    mut each: impl FnMut(&mut Worker, Step, Vec<f32>) -> Result<()>,
+) -> Result<()> {
+    let shares_windows = worker.cells().is_some();
+    if !worker.context.goes_through() {
+        let length = worker.context.window;
+        for sample in samples {
+            let window = (sample + 1).saturating_sub(length)..sample + 1;
+            let by = sample % worker.group.size();
+            let mine = shares_windows || by == worker.group.rank();
+            let outputs = if mine { worker.evaluate(window.clone(), None, false)?.0 } else { Vec::new() };
+            if let Some(outputs) = gathered(worker, &window, outputs, by)? {
+                each(worker, sample, outputs)?;
+            }
+        }
+        return Ok(());
+    }
+    if !shares_windows && !worker.group.leads() {
+        return Ok(());
+    }
+    let mut state: Option<RecurrentState> = None;
+    for step in 0..samples.end {
+        let (outputs, after) = worker.evaluate(step..step + 1, state.as_ref(), true)?;
+        state = after;
+        if samples.contains(&step)
+            && let Some(outputs) = gathered(worker, &(step..step + 1), outputs, 0)?
+        {
+            each(worker, step, outputs)?;
+        }
+    }
+    Ok(())
+}
+
+/// The outputs of all vertices, at the first worker: those of worker `by`, or the rows of all where windows
+/// are shared.
+fn gathered(worker: &Worker, window: &Range<Step>, outputs: Vec<f32>, by: usize) -> Result<Option<Vec<f32>>> {
+    let group = &worker.group;
+    let Some(cells) = worker.cells() else {
+        return Ok(match group.leads() {
+            true if by == 0 => Some(outputs),
+            true => Some(group.reported(by)?),
+            false if by == group.rank() => {
+                group.report(outputs)?;
+                None
+            }
+            false => None,
+        });
+    };
+    if !group.leads() {
+        group.report(outputs)?;
+        return Ok(None);
+    }
+    let parts = (1..group.size()).map(|rank| group.reported(rank));
+    let parts: Vec<Vec<f32>> = std::iter::once(Ok(outputs)).chain(parts).collect::<Result<_>>()?;
+    Ok(Some(cells.whole(&cells.shares.rows(window, window.end - 1), &parts)))
+}

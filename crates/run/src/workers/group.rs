@@ -1,0 +1,236 @@
+//! A worker among others: who they are, what moves between them, and where the time goes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use kymo_comm::{Comm, Tag, Traffic, threads};
+use kymo_trace::{Kind, Recorder};
+
+use super::tag::RowTag;
+use crate::error::{Error, Result};
+
+/// Outputs on their way to the first worker. Tags of rows are never below [`RowTag::FIRST`].
+const OUTPUTS: Tag = Tag(1);
+
+/// Reports on their way to the first worker.
+const REPORTS: Tag = Tag(2);
+
+/// Spans that a worker keeps for its timeline; totals go on beyond.
+const SPANS: usize = 200_000;
+
+/// A worker's place among all.
+pub struct WorkerGroup {
+    comm: Arc<dyn Comm>,
+    /// Where its time goes.
+    pub recorder: Arc<Recorder>,
+    in_flight: AtomicU64,
+    waited: AtomicU64,
+}
+
+impl WorkerGroup {
+    /// A worker that reaches others through `comm`.
+    pub fn new(comm: Arc<dyn Comm>) -> WorkerGroup {
+        let recorder = Arc::new(Recorder::new(comm.rank()).with_limit(SPANS));
+        WorkerGroup { comm, recorder, in_flight: AtomicU64::new(0), waited: AtomicU64::new(0) }
+    }
+
+    /// A worker without others.
+    pub fn alone() -> Arc<WorkerGroup> {
+        WorkerGroup::in_process(1).swap_remove(0)
+    }
+
+    /// Workers that are threads of this process.
+    pub fn in_process(size: usize) -> Vec<Arc<WorkerGroup>> {
+        threads(size).into_iter().map(|comm| Arc::new(WorkerGroup::new(Arc::new(comm)))).collect()
+    }
+
+    /// Its number.
+    pub fn rank(&self) -> usize {
+        self.comm.rank()
+    }
+
+    /// How many there are.
+    pub fn size(&self) -> usize {
+        self.comm.size()
+    }
+
+    /// Whether it is the first, which evaluates, writes files and decides.
+    pub fn leads(&self) -> bool {
+        self.rank() == 0
+    }
+
+    /// What went over the wire.
+    pub fn traffic(&self) -> Traffic {
+        self.comm.traffic()
+    }
+
+    /// Seconds that rows were on their way to this worker, and how many of them it waited.
+    pub fn in_flight(&self) -> [f64; 2] {
+        [&self.in_flight, &self.waited].map(|time| time.load(Ordering::Relaxed) as f64 * 1e-9)
+    }
+
+    /// Sums numbers over all workers, in the order of their ranks.
+    pub fn all_reduce(&self, values: &mut [f32]) -> Result<()> {
+        if self.size() == 1 {
+            return Ok(());
+        }
+        let begun = Instant::now();
+        self.comm.all_reduce(values)?;
+        let (sent, _) = kymo_comm::all_reduce_bytes(values.len(), self.size(), self.rank());
+        self.recorder.record(Kind::AllReduce, "gradients", begun, sent);
+        Ok(())
+    }
+
+    /// What the first worker has, at every worker.
+    pub fn broadcast(&self, bytes: Vec<u8>) -> Result<Vec<u8>> {
+        if self.size() == 1 {
+            return Ok(bytes);
+        }
+        let begun = Instant::now();
+        let told = self.comm.broadcast(0, bytes)?;
+        self.recorder.record(Kind::Wait, "leader", begun, 0);
+        Ok(told)
+    }
+
+    /// What every worker has, in the order of ranks.
+    pub fn all_gather(&self, bytes: &[u8]) -> kymo_comm::Result<Vec<Vec<u8>>> {
+        let begun = Instant::now();
+        let told = self.comm.all_gather(bytes)?;
+        self.recorder.record(Kind::Wait, "all", begun, 0);
+        Ok(told)
+    }
+
+    /// What every worker has, in the order of ranks, at the first one.
+    pub fn gather(&self, bytes: &[u8]) -> Result<Option<Vec<Vec<u8>>>> {
+        if !self.leads() {
+            self.comm.send(0, REPORTS, packed(bytes))?;
+            return Ok(None);
+        }
+        let others = (1..self.size()).map(|rank| {
+            let words = self.comm.receive(rank, REPORTS)?;
+            unpacked(&words).ok_or_else(|| Error::peer(rank, "sent a report that is cut off"))
+        });
+        std::iter::once(Ok(bytes.to_vec())).chain(others).collect::<Result<_>>().map(Some)
+    }
+
+    /// Hands outputs to the first worker.
+    pub fn report(&self, outputs: Vec<f32>) -> Result<()> {
+        Ok(self.comm.send(0, OUTPUTS, outputs)?)
+    }
+
+    /// The outputs that a worker hands to the first.
+    pub fn reported(&self, by: usize) -> Result<Vec<f32>> {
+        let begun = Instant::now();
+        let outputs = self.comm.receive(by, OUTPUTS)?;
+        self.recorder.record(Kind::Wait, "outputs", begun, 4 * outputs.len() as u64);
+        Ok(outputs)
+    }
+
+    /// Sends rows of a matrix to other workers; when that was, for [`WorkerGroup::receive`].
+    pub fn send(
+        &self,
+        tag: RowTag,
+        sends: &[Vec<u32>],
+        values: &[f32],
+        columns: usize,
+    ) -> kymo_comm::Result<Instant> {
+        let begun = Instant::now();
+        let mut bytes = 0;
+        for (to, rows) in sends.iter().enumerate().filter(|(to, rows)| *to != self.rank() && !rows.is_empty())
+        {
+            let mut message = self.comm.buffer(rows.len() * columns);
+            for &row in rows {
+                message.extend_from_slice(&values[row as usize * columns..][..columns]);
+            }
+            bytes += 4 * message.len() as u64;
+            self.comm.send(to, tag.into(), message)?;
+        }
+        if bytes > 0 {
+            self.recorder.record(Kind::Send, "rows", begun, bytes);
+        }
+        Ok(Instant::now())
+    }
+
+    /// Takes the rows that other workers sent: `each` gets the number of the row here and its values.
+    pub fn receive(
+        &self,
+        tag: RowTag,
+        receives: &[Vec<u32>],
+        columns: usize,
+        sent: Instant,
+        mut each: impl FnMut(usize, &[f32]),
+    ) -> kymo_comm::Result<()> {
+        for (from, rows) in
+            receives.iter().enumerate().filter(|(from, rows)| *from != self.rank() && !rows.is_empty())
+        {
+            let waiting = Instant::now();
+            let message = self.comm.receive(from, tag.into())?;
+            self.waited.fetch_add(waiting.elapsed().as_nanos() as u64, Ordering::Relaxed);
+            self.recorder.record(Kind::Wait, "rows", waiting, 0);
+            self.in_flight.fetch_add(sent.elapsed().as_nanos() as u64, Ordering::Relaxed);
+            let begun = Instant::now();
+            if message.len() != rows.len() * columns {
+                let what =
+                    format!("sent {} numbers, expected {} rows of {columns}", message.len(), rows.len());
+                return Err(kymo_comm::Error::Peer { rank: from, what });
+            }
+            for (&row, values) in rows.iter().zip(message.chunks_exact(columns.max(1))) {
+                each(row as usize, values);
+            }
+            self.recorder.record(Kind::Receive, "rows", begun, 4 * message.len() as u64);
+            self.comm.recycle(message);
+        }
+        Ok(())
+    }
+}
+
+/// Bytes as a message: their number, then four to a word. Words are only moved, never computed with.
+fn packed(bytes: &[u8]) -> Vec<f32> {
+    let word = |bytes: &[u8]| {
+        let mut word = [0; 4];
+        word[..bytes.len()].copy_from_slice(bytes);
+        f32::from_bits(u32::from_le_bytes(word))
+    };
+    let length = (bytes.len() as u64).to_le_bytes();
+    length.chunks(4).chain(bytes.chunks(4)).map(word).collect()
+}
+
+fn unpacked(words: &[f32]) -> Option<Vec<u8>> {
+    let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_bits().to_le_bytes()).collect();
+    let length = u64::from_le_bytes(bytes.get(..8)?.try_into().ok()?) as usize;
+    bytes.drain(..8);
+    bytes.get(..length)?;
+    bytes.truncate(length);
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_bytes_survive_as_a_message() {
+        for length in [0, 1, 3, 4, 5, 1023] {
+            let bytes: Vec<u8> = (0..length).map(|i| (i * 37 % 256) as u8 | 0x80).collect();
+            assert_eq!(unpacked(&packed(&bytes)).unwrap(), bytes);
+        }
+        // Bit patterns of NaN are moved as they are.
+        let nan = [0x01, 0x00, 0x80, 0x7F, 0xFF, 0xFF, 0xFF, 0xFF];
+        assert_eq!(unpacked(&packed(&nan)).unwrap(), nan);
+        assert!(unpacked(&packed(&[1; 20])[..4]).is_none() && unpacked(&[]).is_none());
+    }
+
+    #[test]
+    fn reports_reach_the_first_worker_in_the_order_of_ranks() {
+        let groups = WorkerGroup::in_process(3);
+        let gathered: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> = groups
+                .iter()
+                .map(|group| scope.spawn(|| group.gather(&vec![group.rank() as u8; group.rank()]).unwrap()))
+                .collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert_eq!(gathered, [Some(vec![vec![], vec![1], vec![2, 2]]), None, None]);
+    }
+}

@@ -1,0 +1,57 @@
+//! Numbers that JSON cannot write: NaN and the infinities are `null` in files, and are read as NaN.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Deserializer};
+
+use super::evaluation::Metrics;
+
+#[derive(Deserialize)]
+struct Number(Option<f64>);
+
+impl From<Number> for f64 {
+    fn from(number: Number) -> f64 {
+        number.0.unwrap_or(f64::NAN)
+    }
+}
+
+fn metrics(numbers: BTreeMap<String, Number>) -> Metrics {
+    numbers.into_iter().map(|(name, number)| (name, number.into())).collect()
+}
+
+/// One number.
+pub(super) fn one<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    Number::deserialize(deserializer).map(f64::from)
+}
+
+/// Numbers by name.
+pub(super) fn named<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Metrics, D::Error> {
+    BTreeMap::deserialize(deserializer).map(metrics)
+}
+
+/// Numbers by name, of several.
+pub(super) fn named_of_each<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<BTreeMap<String, Metrics>, D::Error> {
+    let all: BTreeMap<String, BTreeMap<String, Number>> = BTreeMap::deserialize(deserializer)?;
+    Ok(all.into_iter().map(|(name, numbers)| (name, metrics(numbers))).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn null_is_read_as_nan_and_text_is_refused() {
+        let json =
+            |text: &'static str| serde_json::Deserializer::from_str(text).into_iter::<serde_json::Value>();
+        let value = |text: &'static str| json(text).next().unwrap().unwrap();
+        assert!(one(value("null")).unwrap().is_nan());
+        assert_eq!(one(value("2.5")).unwrap(), 2.5);
+        assert!(one(value("\"2.5\"")).is_err());
+        let metrics = named(value(r#"{"mae": null, "mse": 1}"#)).unwrap();
+        assert!(metrics["mae"].is_nan() && metrics["mse"] == 1.0);
+        let baselines = named_of_each(value(r#"{"mean": {"mae": null}}"#)).unwrap();
+        assert!(baselines["mean"]["mae"].is_nan());
+    }
+}

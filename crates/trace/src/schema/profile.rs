@@ -1,0 +1,113 @@
+//! `profile.json`: what windows and snapshots cost, measured while training.
+
+use serde::{Deserialize, Serialize};
+
+use super::record;
+
+/// The stages of training, in the order in which profiles list their seconds.
+pub const STAGES: [&str; 6] = ["load", "aggregation", "products", "time encoder", "backward", "other"];
+
+/// What the stages are.
+pub const EXPLAINED: [&str; STAGES.len()] = [
+    "reading a snapshot and its features, and building its matrices",
+    "forward: what follows edges (sparse products, attention over neighbours)",
+    "forward: dense products and everything else; for a window also its decoder and its loss",
+    "forward: what follows time (recurrent cells, attention over time, weights that evolve)",
+    "backward: the gradients of all of these",
+    "for a window only: what is no operation (sampling pairs, summing gradients, keeping the tape)",
+];
+
+/// What was measured of windows, in the order of time.
+///
+/// Lists of seconds are as long as the list of stages, which is the file's own: earlier files have other
+/// stages.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProfileRecord {
+    /// The version of this layout.
+    #[serde(default, serialize_with = "ProfileRecord::write_version")]
+    pub version: u32,
+    /// The processor, and how many threads a worker has: other machines have other costs.
+    pub machine: String,
+    /// The names of the stages.
+    pub stages: Vec<String>,
+    /// What the stages are.
+    #[serde(default)]
+    pub explained: Vec<String>,
+    /// `seconds[w][e][s]`: seconds of stage `s` of window `w` in the `e`-th epoch in which it was measured.
+    pub seconds: Vec<Vec<Vec<f64>>>,
+    /// `common[w][s]`: median seconds of stage `s` of window `w` that belong to no single snapshot.
+    #[serde(default)]
+    pub common: Vec<Vec<f64>>,
+    /// Seconds that close an iteration (summing gradients, the optimiser's step): the mean over an epoch, and
+    /// of several epochs the median.
+    pub closing: f64,
+    /// The linear model of the costs, where there are enough windows to fit one.
+    #[serde(default)]
+    pub model: Option<CostModelRecord>,
+    /// What each snapshot that is trained on cost.
+    pub snapshots: Vec<SnapshotCost>,
+}
+
+record!(ProfileRecord, 1, "a profile", "restore the file, or measure again by training with a scheduler");
+
+/// What a snapshot cost.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SnapshotCost {
+    /// Its step.
+    pub step: usize,
+    /// Its number of edges.
+    pub edges: f64,
+    /// Median seconds of its stages, over all windows it is in.
+    pub stages: Vec<f64>,
+}
+
+/// A linear model of what a snapshot of `N` vertices and `E` edges costs: `vertex * N + edge * E + snapshot`
+/// seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CostModelRecord {
+    /// Seconds of a vertex (a1 in the papers).
+    pub vertex: f64,
+    /// Seconds of an edge (a2).
+    pub edge: f64,
+    /// Seconds of a snapshot whatever its size (a3).
+    pub snapshot: f64,
+    /// Its mean error on windows it was not fitted to, relative to their seconds.
+    pub error: f64,
+    /// The number of those windows.
+    pub held_out: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::record::{from_json, tests::check};
+    use super::*;
+
+    #[test]
+    fn profiles_come_back_and_those_with_other_stages_are_read() {
+        let profile = ProfileRecord {
+            version: ProfileRecord::VERSION,
+            machine: "1 threads of a processor".into(),
+            stages: STAGES.map(String::from).to_vec(),
+            explained: EXPLAINED.map(String::from).to_vec(),
+            seconds: vec![vec![vec![0.1, 0.2, 0.3, 0.4, 0.5, 0.6]; 2]; 3],
+            common: vec![vec![0.0, 0.1, 0.0, 0.0, 0.1, 0.6]; 3],
+            closing: 1e-3,
+            model: Some(CostModelRecord {
+                vertex: 1e-9,
+                edge: 2e-9,
+                snapshot: 3e-3,
+                error: 0.1,
+                held_out: 4,
+            }),
+            snapshots: vec![SnapshotCost { step: 5, edges: 7.0, stages: vec![0.1; 6] }],
+        };
+        check(&profile, "seconds");
+        check(&ProfileRecord { model: None, ..profile }, "closing");
+        let earlier = r#"{"machine": "", "stages": ["load", "structure", "rows", "back"],
+            "seconds": [[[1, 2, 3, 4]]], "closing": 0, "model": null, "shared_out": [],
+            "snapshots": [{"step": 0, "edges": 1, "stages": [1, 2, 3, 4]}]}"#;
+        let read: ProfileRecord = from_json(earlier.as_bytes()).unwrap();
+        assert_eq!((read.version, read.stages.len(), read.explained.len()), (0, 4, 0));
+        assert_eq!(read.snapshots[0].stages, [1.0, 2.0, 3.0, 4.0]);
+    }
+}

@@ -1,0 +1,179 @@
+//! A run that is to be trained: what is learnt, from what, and where it is put.
+
+use std::path::{Path, PathBuf};
+
+use kymo_graph::Progress;
+use kymo_model::{Config, Model};
+use kymo_run::config::overlay::{self, Override};
+use kymo_run::launch::InProcess;
+use kymo_run::session::absolute;
+use kymo_run::task::Task;
+use kymo_run::train::Observer;
+use kymo_run::{Custom, Result, Session, Settings};
+
+use super::{Resume, Trained, in_pool};
+
+/// A run that is to be trained.
+///
+/// Each method changes a setting, and the last change of a setting holds. A mistake in one of them is an
+/// error of [`Run::train`], before anything is computed or written.
+///
+/// ```no_run
+/// let trained = kymo::Run::on("messages")
+///     .task("link-prediction")
+///     .model("gcn-gru")
+///     .epochs(20)
+///     .set("train.clip", 5)
+///     .folder("runs/first")
+///     .train(&mut kymo::Silent)?;
+/// println!("{:?}", trained.summary()?.test.metrics);
+/// # Ok::<(), kymo::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Run {
+    settings: Settings,
+    changes: Vec<Override>,
+    custom: Custom,
+    folder: Option<PathBuf>,
+    progress: Progress,
+}
+
+impl Run {
+    /// A run on the store in a folder, as `kymo ingest` or [`crate::graph::ingest`] writes it.
+    pub fn on(store: impl AsRef<Path>) -> Run {
+        let mut settings = Settings::default();
+        settings.data.store = store.as_ref().to_string_lossy().into_owned();
+        Run::with_settings(settings)
+    }
+
+    /// A run on a small generated graph, which is put into the folder of the run.
+    pub fn on_builtin_data() -> Run {
+        Run::with_settings(Settings::default())
+    }
+
+    /// A run with these settings.
+    pub fn with_settings(settings: Settings) -> Run {
+        let (changes, custom) = (Vec::new(), Custom::default());
+        Run { settings, changes, custom, folder: None, progress: Progress::silent() }
+    }
+
+    /// What is to go on with the run in a folder.
+    pub fn resume(folder: impl Into<PathBuf>) -> Resume {
+        Resume::new(folder.into())
+    }
+
+    /// The run in a folder, to be evaluated or to predict. It need not have come to its end.
+    pub fn load(folder: impl Into<PathBuf>) -> Result<Trained> {
+        Trained::load(folder.into())
+    }
+
+    /// What is to be predicted: a name of `kymo list tasks`.
+    pub fn task(self, name: &str) -> Run {
+        self.set("task.name", name)
+    }
+
+    /// What predicts it: a name of `kymo list models`.
+    pub fn model(self, name: &str) -> Run {
+        self.set("model.name", name)
+    }
+
+    /// The hidden columns of the model.
+    pub fn hidden(self, columns: usize) -> Run {
+        self.set("model.hidden", columns)
+    }
+
+    /// The layers of the structure encoder.
+    pub fn layers(self, layers: usize) -> Run {
+        self.set("model.layers", layers)
+    }
+
+    /// The steps of a window.
+    pub fn window(self, steps: usize) -> Run {
+        self.set("train.window", steps)
+    }
+
+    /// The maximum number of epochs.
+    pub fn epochs(self, epochs: usize) -> Run {
+        self.set("train.epochs", epochs)
+    }
+
+    /// The learning rate.
+    pub fn learning_rate(self, rate: f32) -> Run {
+        self.set("train.learning_rate", rate)
+    }
+
+    /// The seed of all random numbers.
+    pub fn seed(self, seed: u64) -> Run {
+        self.set("train.seed", seed)
+    }
+
+    /// The number of workers, which are threads of this process, and their strategy: a name of
+    /// `kymo list strategies`.
+    pub fn workers(self, workers: usize, strategy: &str) -> Run {
+        self.set("parallel.workers", workers).set("parallel.strategy", strategy)
+    }
+
+    /// Any setting by its key, as `kymo list settings` shows them. Lists are written as in TOML.
+    pub fn set(mut self, key: &str, value: impl ToString) -> Run {
+        self.changes.push((key.to_owned(), value.to_string(), "Run".to_owned()));
+        self
+    }
+
+    /// A model of one's own. Settings and checkpoints have its name alone: to resume or load the run, pass
+    /// the model again.
+    pub fn with_model<F>(mut self, name: &str, make: F) -> Run
+    where
+        F: Fn(&Config) -> kymo_model::Result<Box<dyn Model>> + Send + Sync + 'static,
+    {
+        self.custom = self.custom.with_model(name, make);
+        self.model(name)
+    }
+
+    /// A task of one's own, for which the same holds.
+    pub fn with_task(mut self, task: impl Task + 'static) -> Run {
+        let name = task.name();
+        self.custom = self.custom.with_task(task);
+        self.task(name)
+    }
+
+    /// Where to put the run; `runs/MODEL-TASK-N` where nothing is said.
+    pub fn folder(mut self, folder: impl Into<PathBuf>) -> Run {
+        self.folder = Some(folder.into());
+        self
+    }
+
+    /// Reports the making of built-in data to `progress`, which can stop it, too.
+    pub fn progress(mut self, progress: &Progress) -> Run {
+        self.progress = progress.clone();
+        self
+    }
+
+    /// The settings with all changes.
+    pub fn settings(&self) -> Result<Settings> {
+        let settings: Settings = overlay::resolve_over(&self.settings, None, &self.changes)?;
+        Ok(Settings { data: absolute(settings.data)?, ..settings })
+    }
+
+    /// Opens the data, makes the model and begins the folder, but does not train yet: for a look at the plan,
+    /// at the split or at the number of parameters.
+    pub fn open(self) -> Result<Session> {
+        let settings = self.settings()?;
+        let folder = self.folder.unwrap_or_else(|| free_folder(&settings));
+        let launcher = InProcess(settings.parallel.workers);
+        let (progress, custom) = (&self.progress, &self.custom);
+        in_pool(|| Session::begin_with(settings, &folder, progress, custom, &launcher))
+    }
+
+    /// Trains until the last epoch or until validation stops getting better. Where the observer asks to stop,
+    /// the run is saved and the error is [`crate::Error::Stopped`]; [`Run::resume`] goes on.
+    pub fn train(self, observer: &mut dyn Observer) -> Result<Trained> {
+        let custom = self.custom.clone();
+        super::train(self.open()?, custom, observer)
+    }
+}
+
+/// The first folder of this name that is not there yet.
+fn free_folder(settings: &Settings) -> PathBuf {
+    let name = |number: usize| format!("runs/{}-{}-{number}", settings.model.name, settings.task.name);
+    (1..).map(|number| PathBuf::from(name(number))).find(|path| !path.exists()).unwrap_or_default()
+}

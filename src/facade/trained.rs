@@ -1,0 +1,142 @@
+//! A trained run: how good it is, and what it predicts.
+
+use std::path::{Path, PathBuf};
+
+use kymo_graph::Progress;
+use kymo_model::{Config, Model};
+use kymo_run::session::{check_there, load_with};
+use kymo_run::task::{Says, Task};
+use kymo_run::train::{evaluate, outputs};
+use kymo_run::{Custom, Error, Part, Result, Worker};
+use kymo_trace::schema::{Evaluation, RunFolder, RunSummary, folder as names};
+
+use super::in_pool;
+use super::predictions::{Predict, Predictions};
+
+/// The run in a folder, with the parameters of its best epoch.
+///
+/// Data and parameters are opened when they are first needed, and stay open.
+///
+/// ```no_run
+/// let mut trained = kymo::Run::load("runs/first")?;
+/// let test = trained.evaluate(kymo::Part::Test)?;
+/// println!("{:?}, baselines {:?}", test.metrics, test.baselines);
+/// for row in trained.predict(kymo::Predict::next().top(5))?.rows() {
+///     println!("{:?} {:?}", row.vertices, row.values);
+/// }
+/// # Ok::<(), kymo::Error>(())
+/// ```
+pub struct Trained {
+    folder: PathBuf,
+    custom: Custom,
+    metrics: Vec<String>,
+    device: Option<String>,
+    progress: Progress,
+    worker: Option<Worker>,
+}
+
+impl Trained {
+    pub(super) fn new(folder: PathBuf, custom: Custom) -> Trained {
+        let (metrics, progress) = (Vec::new(), Progress::silent());
+        Trained { folder, custom, metrics, device: None, progress, worker: None }
+    }
+
+    pub(super) fn load(folder: PathBuf) -> Result<Trained> {
+        check_there(&folder)?;
+        Ok(Trained::new(folder, Custom::default()))
+    }
+
+    /// The model that the run was trained with, where it is not built in.
+    pub fn with_model<F>(mut self, name: &str, make: F) -> Trained
+    where
+        F: Fn(&Config) -> kymo_model::Result<Box<dyn Model>> + Send + Sync + 'static,
+    {
+        self.custom = self.custom.with_model(name, make);
+        self.closed()
+    }
+
+    /// The task that the run was trained for, where it is not built in.
+    pub fn with_task(mut self, task: impl Task + 'static) -> Trained {
+        self.custom = self.custom.with_task(task);
+        self.closed()
+    }
+
+    /// Metrics instead of those of the run: names of `kymo list metrics`, or `all`.
+    pub fn metrics<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Trained {
+        self.metrics = names.into_iter().map(Into::into).collect();
+        self.closed()
+    }
+
+    /// Where to compute, instead of where it was trained: `cpu`, `cuda` or `cuda:N`.
+    pub fn device(mut self, device: &str) -> Trained {
+        self.device = Some(device.to_owned());
+        self.closed()
+    }
+
+    /// Reports the making of built-in data, should it be gone, to `progress`.
+    pub fn progress(mut self, progress: &Progress) -> Trained {
+        self.progress = progress.clone();
+        self
+    }
+
+    /// What was opened in another way is opened anew.
+    fn closed(mut self) -> Trained {
+        self.worker = None;
+        self
+    }
+
+    /// Where the run is.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// How training went: epochs, validation, test, times. Fails where it has not come to its end.
+    pub fn summary(&self) -> Result<RunSummary> {
+        let summary = RunFolder::open(&self.folder)?.summary()?;
+        let unfinished = "is not there: the run has not come to its end; resume it";
+        summary.ok_or_else(|| Error::file(&self.folder.join(names::SUMMARY), unfinished))
+    }
+
+    /// The metrics of the model on a part of the data, beside those of baselines.
+    pub fn evaluate(&mut self, part: Part) -> Result<Evaluation> {
+        let worker = self.worker()?;
+        in_pool(|| evaluate(worker, part))
+    }
+
+    /// What the model predicts.
+    pub fn predict(&mut self, what: Predict) -> Result<Predictions> {
+        if what.top == 0 {
+            return Err(Error::settings("top", "found 0, expected at least 1"));
+        }
+        let worker = self.worker()?;
+        let steps = worker.snapshots().store().steps();
+        let step = what.after.unwrap_or(steps.saturating_sub(1));
+        if step >= steps {
+            let problem =
+                format!("found {step}, but the steps of the store are 0 to {}", steps.saturating_sub(1));
+            return Err(Error::settings("step", problem));
+        }
+        let table = in_pool(|| {
+            let mut table = None;
+            outputs(worker, step..step + 1, |worker, sample, outputs| {
+                let says = Says::Model(&outputs, &worker.replica.params);
+                table = Some(worker.goal().table(sample, says, what.top)?);
+                Ok(())
+            })?;
+            table.ok_or_else(|| Error::Bug(format!("nothing was predicted at step {step}")))
+        })?;
+        Ok(Predictions::new(step, table, worker.snapshots().store().ids()?))
+    }
+
+    /// What all this is made of: the settings, the data, the task, the model and its parameters.
+    pub fn worker(&mut self) -> Result<&mut Worker> {
+        let worker = match self.worker.take() {
+            Some(worker) => worker,
+            None => {
+                let Trained { folder, custom, metrics, device, progress, .. } = &*self;
+                in_pool(|| load_with(folder, metrics, device.as_deref(), progress, custom))?
+            }
+        };
+        Ok(self.worker.insert(worker))
+    }
+}
