@@ -68,6 +68,8 @@ mod documents {
     struct Readme;
     #[doc = include_str!("../docs/data.md")]
     struct Data;
+    #[doc = include_str!("../docs/errors.md")]
+    struct Errors;
     #[doc = include_str!("../docs/models.md")]
     struct Models;
     #[doc = include_str!("../docs/run-folder.md")]

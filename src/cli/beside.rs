@@ -4,7 +4,7 @@ use std::path::Path;
 
 use kymo_plan::EpochPlan;
 use kymo_plan::schedule::{Instance, Schedule};
-use kymo_run::schedule::profile;
+use kymo_run::schedule::measured_costs;
 use kymo_run::{Error, Result};
 use kymo_sim::{AllReduce, Cluster, simulate_with_timeline};
 use kymo_trace::schema::{RunFolder, folder};
@@ -21,7 +21,7 @@ pub fn predicted_beside_done(run: &Path) -> Result<()> {
     if workers < 2 {
         return Ok(());
     }
-    let mut instance = Instance::new(profile::costs(&measured), workers);
+    let mut instance = Instance::new(measured_costs(&measured), workers);
     instance.most = schedule.iterations.iter().flatten().map(Vec::len).max().unwrap_or(1).max(1);
     // A ring that closes an iteration in the time that was measured.
     let latency = measured.closing / (2 * (workers - 1)) as f64;

@@ -7,7 +7,7 @@ use clap::Args;
 use kymo_graph::Progress;
 use kymo_model::zoo;
 use kymo_run::session::Session;
-use kymo_run::step::estimate::predicted_bytes;
+use kymo_run::step::predicted_bytes;
 use kymo_run::train::Ending;
 use kymo_run::{Error, Part, Result, RunContext, task};
 use kymo_tensor::cuda::product_error;

@@ -95,7 +95,7 @@ impl Predictions {
         Ok(())
     }
 
-    /// Writes a CSV file: the whole of it or nothing.
+    /// Writes a CSV file, the whole of it or nothing; a file of that name is replaced.
     pub fn save_csv(&self, path: impl AsRef<Path>) -> Result<()> {
         Ok(write_whole(path.as_ref(), |file| self.write_csv(file))?)
     }

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::checkpoint::{Array, Checkpoint};
 use crate::config::{Settings, overlay};
 use crate::error::{Error, Result};
-use crate::forward::state::RecurrentState;
+use crate::forward::RecurrentState;
 use crate::step::Worker;
 
 /// How far training has come.

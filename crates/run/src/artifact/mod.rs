@@ -1,9 +1,10 @@
 //! What a run leaves on disk: its folder, its checkpoint, and what a checkpoint holds. Training writes here;
 //! nothing here trains. The files that others read have their schemas in [`kymo_trace::schema`].
 
-pub mod checkpoint;
+mod checkpoint;
 mod course;
 mod folder;
 
+pub use checkpoint::{Array, Checkpoint};
 pub use course::{Best, Course, Position, Saved};
 pub use folder::Folder;

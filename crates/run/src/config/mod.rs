@@ -4,7 +4,7 @@
 pub mod bytes;
 mod check;
 pub mod describe;
-pub mod device;
+pub(crate) mod device;
 pub mod overlay;
 mod settings;
 

@@ -1,11 +1,11 @@
 //! What is learnt from: the split, the features of vertices, where snapshots come from and which of them stay
 //! in memory. Touches the store; knows no task, no optimiser and no schedule.
 
-pub mod builtin;
-pub mod features;
-pub mod snapshots;
-pub mod source;
-pub mod split;
+pub(crate) mod builtin;
+mod features;
+mod snapshots;
+mod source;
+mod split;
 
 pub use features::Inputs;
 pub use snapshots::{Loaded, Snapshots};

@@ -1,7 +1,9 @@
 //! One forward pass, ready for a task: what the model exchanged is on the tape, the rows are still to be
 //! computed. Touches the tape, the model and rows of other workers; knows no optimiser and no file.
 
-pub mod state;
+mod state;
+
+pub use state::{RecurrentState, StateVars};
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex};

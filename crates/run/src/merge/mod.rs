@@ -2,7 +2,7 @@
 //! no window and no task.
 
 mod all_reduce;
-pub mod gradient;
+mod gradient;
 
 pub use all_reduce::AllReduce;
 pub use gradient::{GradientSum, Merged};

@@ -1,7 +1,7 @@
 //! One worker's copy of what is learnt: parameters and optimiser, in the memory of the host or of a GPU.
 //! Touches the engine alone; what the gradients are and how workers agree on them is decided elsewhere.
 
-pub mod optimiser;
+pub(crate) mod optimiser;
 
 use kymo_model::{Bound, Params, Slot};
 use kymo_tensor::optim::{DeviceParams, Optimiser, clip_norm};

@@ -19,8 +19,8 @@ use super::cost_cache::{self, CachedCosts, Key, STALE};
 use super::profile::Profile;
 use super::strategy::{Division, ask};
 use crate::error::{Error, Result};
+use crate::step::WindowTimes;
 use crate::step::Worker;
-use crate::step::times::WindowTimes;
 
 /// The most seconds that a scheduler may take, however long an epoch takes.
 const LONGEST: f64 = 60.0;

@@ -5,11 +5,11 @@
 mod contention;
 mod controller;
 mod cost_cache;
-pub mod cost_model;
-pub mod probe;
-pub mod profile;
-pub mod strategy;
+mod cost_model;
+mod probe;
+mod profile;
+mod strategy;
 
 pub use controller::Controller;
-pub use profile::Profile;
+pub use profile::costs as measured_costs;
 pub use strategy::{Division, is_possible};

@@ -15,10 +15,10 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use kymo_graph::Step;
-use kymo_trace::schema::{ProfileRecord, SnapshotCost};
+use kymo_trace::schema::{EXPLAINED, ProfileRecord, STAGES, SnapshotCost};
 
 use super::cost_model::{CostModel, Measured};
-use crate::step::times::{EXPLAINED, STAGES, Stages, WindowTimes};
+use crate::step::{Stages, WindowTimes};
 
 /// What was measured of windows, in the order of time.
 #[derive(Clone, Debug)]

@@ -2,13 +2,15 @@
 //! takes a step. Puts together what the rooms below it make; knows nothing of epochs, schedules, files and
 //! how workers are started.
 
-pub mod context;
-pub mod custom;
-pub mod estimate;
-pub mod runner;
-pub mod times;
-pub mod worker;
+mod context;
+mod custom;
+mod estimate;
+mod runner;
+mod times;
+mod worker;
 
 pub use context::RunContext;
 pub use custom::Custom;
+pub use estimate::predicted_bytes;
+pub use times::{Stages, WindowTimes};
 pub use worker::{Seams, Worker};

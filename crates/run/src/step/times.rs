@@ -3,7 +3,7 @@
 
 use kymo_graph::Step;
 use kymo_tensor::clock::{self, Times};
-pub use kymo_trace::schema::{EXPLAINED, STAGES};
+use kymo_trace::schema::STAGES;
 use serde::{Deserialize, Serialize};
 
 /// Seconds of each stage.

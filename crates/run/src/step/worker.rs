@@ -18,7 +18,7 @@ use super::times::WindowTimes;
 use crate::config::{Mode, Settings, device, memory};
 use crate::data::{Loaded, SnapshotSource, Snapshots, Split, WholeSteps};
 use crate::error::{Error, Result};
-use crate::forward::state::RecurrentState;
+use crate::forward::RecurrentState;
 use crate::halo::{Cells, Exact, HaloPolicy, Pass};
 use crate::merge::{AllReduce, GradientSum, Merge, Merged};
 use crate::random::Random;

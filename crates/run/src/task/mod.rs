@@ -1,7 +1,7 @@
 //! Tasks: what is to be predicted, how a prediction is trained and judged, and what it has to beat.
 
 mod classification;
-pub mod link;
+mod link;
 mod regression;
 
 use std::ops::Range;

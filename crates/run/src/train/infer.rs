@@ -5,7 +5,7 @@ use std::ops::Range;
 use kymo_graph::Step;
 
 use crate::error::Result;
-use crate::forward::state::RecurrentState;
+use crate::forward::RecurrentState;
 use crate::step::Worker;
 
 /// What the model outputs at each of the samples, in order; `each` is called at the first worker.

@@ -7,7 +7,7 @@ use kymo_graph::Store;
 use kymo_model::zoo;
 use kymo_run::config::{Features, LossAt, OptimiserName};
 use kymo_run::schedule::Division;
-use kymo_run::step::estimate::predicted_bytes;
+use kymo_run::step::predicted_bytes;
 use kymo_run::{Part, RunContext, Settings, Worker, task};
 use kymo_tensor::cuda;
 

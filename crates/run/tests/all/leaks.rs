@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
+use kymo_run::artifact::Checkpoint;
 use kymo_run::artifact::Folder;
-use kymo_run::artifact::checkpoint::Checkpoint;
 use kymo_run::config::{ClassWeights, Features, Mode};
 use kymo_run::task::{self, Says};
 use kymo_run::{Part, Settings, Worker};

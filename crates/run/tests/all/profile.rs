@@ -7,12 +7,13 @@ use std::time::Instant;
 
 use kymo_graph::{Progress, Store};
 use kymo_model::zoo;
-use kymo_run::schedule::{Division, profile};
-use kymo_run::step::times::{STAGES, WindowTimes};
+use kymo_run::schedule::{Division, measured_costs};
+use kymo_run::step::WindowTimes;
 use kymo_run::train::Ending;
 use kymo_run::workers::WorkerGroup;
 use kymo_run::{RunContext, Session, Settings, Worker, task};
 use kymo_trace::schema::RunFolder;
+use kymo_trace::schema::STAGES;
 
 use super::fixture::{
     MODES, Onlooker, Sketch, cuts_windows, iterations, practise, rate, run, settings, strategies,
@@ -220,6 +221,6 @@ fn an_epoch_that_was_interrupted_does_not_leave_windows_unmeasured() {
     assert!(matches!(stopped, Ending::Stopped) && !path.join("profile.json").exists());
     let session = Session::resume(&path, &[], &Progress::silent()).unwrap();
     assert!(matches!(session.train(&mut Onlooker::default()).unwrap(), Ending::Finished(_)));
-    let costs = profile::costs(&RunFolder::open(&path).unwrap().profile().unwrap().unwrap());
+    let costs = measured_costs(&RunFolder::open(&path).unwrap().profile().unwrap().unwrap());
     assert!(costs.len() == windows && costs.iter().all(|&seconds| seconds > 0.0), "{costs:?}");
 }

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use kymo_graph::Progress;
 use kymo_plan::strategy::Scheme;
+use kymo_run::artifact::Checkpoint;
 use kymo_run::artifact::Folder;
-use kymo_run::artifact::checkpoint::Checkpoint;
 use kymo_run::config::{OptimiserName, RateName};
 use kymo_run::train::{Ending, Observer};
 use kymo_run::{RunContext, Session, Settings};

@@ -282,7 +282,7 @@ impl Launcher for Endpoint {
 }
 
 fn arrays(path: &Path) -> Vec<(String, Vec<u32>)> {
-    let checkpoint = kymo_run::artifact::checkpoint::Checkpoint::read(&Folder::checkpoint_of(path)).unwrap();
+    let checkpoint = kymo_run::artifact::Checkpoint::read(&Folder::checkpoint_of(path)).unwrap();
     let bits = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect();
     checkpoint.arrays.iter().map(|(name, array)| (name.clone(), bits(&array.values))).collect()
 }

@@ -23,11 +23,6 @@ impl<'a> EdgeBank<'a> {
         EdgeBank { history, window: Some(window) }
     }
 
-    /// What it is called in settings and results.
-    pub fn name(&self) -> &'static str {
-        if self.window.is_some() { "edgebank-window" } else { "edgebank" }
-    }
-
     fn remembers(&self, facts: Facts) -> bool {
         facts.steps_since.is_some_and(|since| self.window.is_none_or(|window| since < window))
     }
@@ -62,7 +57,6 @@ mod tests {
         let steps = vec![BTreeSet::from([(0, 1)]), BTreeSet::from([(2, 3)]), BTreeSet::from([(4, 5)])];
         let history = history(&steps);
         let (all, window) = (EdgeBank::new(&history), EdgeBank::windowed(&history, 2));
-        assert_eq!((all.name(), window.name()), ("edgebank", "edgebank-window"));
         let of = |bank: &EdgeBank<'_>| [(0, 1), (2, 3), (4, 5), (1, 0)].map(|(u, v)| bank.score(u, v, 2));
         assert_eq!(of(&all), [1.0, 1.0, 1.0, 0.0]);
         assert_eq!(of(&window), [0.0, 1.0, 1.0, 0.0]);

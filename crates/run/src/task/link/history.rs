@@ -167,13 +167,6 @@ impl History {
         all.filter(|(_, facts)| facts.first_seen.is_some())
     }
 
-    /// The targets `source` had in any step up to `t`, ascending.
-    pub fn targets_of(&self, source: Vertex, t: Step) -> impl Iterator<Item = Vertex> + '_ {
-        let t = t.min(self.last) as u32;
-        let seen = move |&pair: &usize| self.runs[self.runs_at[pair]].begin <= t;
-        self.pairs(source).filter(seen).map(|pair| self.targets[pair])
-    }
-
     /// The targets `source` had in any step up to `t`, in the order in which they were first seen, those of
     /// one step ascending: a list from which one can be drawn by its number.
     pub fn known_targets(&self, source: Vertex, t: Step) -> &[Vertex] {
@@ -222,10 +215,9 @@ mod tests {
         let facts: Vec<_> =
             vertices().flat_map(|u| vertices().map(move |v| history.facts(u, v, t))).collect();
         let of: Vec<Vec<_>> = vertices().map(|u| history.facts_of(u, t).collect()).collect();
-        let targets: Vec<Vec<_>> = vertices().map(|u| history.targets_of(u, t).collect()).collect();
         let known: Vec<_> = vertices().map(|u| history.known_targets(u, t).to_vec()).collect();
         let seen = [history.seen_targets(t).to_vec(), history.seen_sources(t).to_vec()];
-        (facts, of, targets, known, seen)
+        (facts, of, known, seen)
     }
 
     proptest! {
@@ -242,7 +234,6 @@ mod tests {
                     }
                     let targets: Vec<_> =
                         past.iter().filter(|(from, _)| *from == source).map(|&(_, target)| target).collect();
-                    prop_assert_eq!(&history.targets_of(source, t).collect::<Vec<_>>(), &targets);
                     let facts: Vec<_> =
                         targets.iter().map(|&target| (target, plain(&steps, (source, target), t))).collect();
                     prop_assert_eq!(history.facts_of(source, t).collect::<Vec<_>>(), facts);
@@ -282,7 +273,7 @@ mod tests {
         assert_eq!(history.seen_targets(9), [1, 3]);
         assert_eq!(history.facts(77, 1, 1), Facts::default());
         assert_eq!(history.facts(0, 77, 1), Facts::default());
-        assert_eq!(history.targets_of(u32::MAX, 1).count(), 0);
+        assert_eq!(history.facts_of(u32::MAX, 1).count(), 0);
     }
 
     #[test]

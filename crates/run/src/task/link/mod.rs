@@ -5,20 +5,21 @@
 //! looks further; the only thing that may be known of `t + 1` is which pairs are its edges, so that none of
 //! them is taken for an absent one.
 
-pub mod by_source;
-pub mod decoder;
-pub mod edgebank;
+mod by_source;
+mod decoder;
+mod edgebank;
 #[cfg(test)]
 mod fixture;
 mod goal;
-pub mod history;
-pub mod recent;
-pub mod sample;
-pub mod spread;
+mod history;
+mod recent;
+mod sample;
+mod spread;
 
 pub use by_source::BySource;
 pub use edgebank::EdgeBank;
 pub use goal::LinkPrediction;
-pub use history::{Facts, History};
+#[cfg(test)]
+use history::History;
 pub use recent::Recent;
 pub use sample::{Purpose, Sampler};
