@@ -211,6 +211,11 @@ impl EpochPlan {
     }
 }
 
+/// The worker that evaluates a sample, where each sees whole windows: they take turns.
+pub fn evaluator(sample: Step, workers: usize) -> usize {
+    sample % workers.max(1)
+}
+
 /// Iterations that are printed; more are counted.
 const SHOWN: usize = 20;
 

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use kymo_graph::Step;
+use kymo_plan::evaluator;
 
 use crate::error::Result;
 use crate::forward::RecurrentState;
@@ -19,7 +20,7 @@ pub fn outputs(
         let length = worker.context.window;
         for sample in samples {
             let window = (sample + 1).saturating_sub(length)..sample + 1;
-            let by = sample % worker.group.size();
+            let by = evaluator(sample, worker.group.size());
             let mine = shares_windows || by == worker.group.rank();
             let outputs = if mine { worker.evaluate(window.clone(), None, false)?.0 } else { Vec::new() };
             if let Some(outputs) = gathered(worker, &window, outputs, by)? {
