@@ -28,12 +28,15 @@ EPOCHS, PROFILE = 8, 4
 def epochs(folder, workers):
     """For every epoch: seconds from its first window to its last sum of gradients, and how long each worker
     trained."""
-    spans = []
+    spans, zero = [], None
     for worker in range(workers):
-        lines = (folder / "trace" / f"worker-{worker}.jsonl").read_text().splitlines()[1:]
+        head, *lines = (folder / "trace" / f"worker-{worker}.jsonl").read_text().splitlines()
         mine = [json.loads(line) for line in lines]
+        # Times count from the worker's own origin.
+        origin = json.loads(head)["origin"]
+        zero = origin if zero is None else zero
         spans += [
-            (span["start"], span["end"], worker, span)
+            (span["start"] + origin - zero, span["end"] + origin - zero, worker, span)
             for span in mine
             if span["kind"] in ("compute", "all_reduce", "evaluate", "wait")
         ]
@@ -176,7 +179,7 @@ def main():
                 )
                 text.append(
                     f"| {workers} | `{strategy}` | {seconds:.2f} | {predicted[0]} | {predicted[1]} "
-                    f"| {predicted[3]} | {max(busy) / max(min(busy), 1e-9):.3f} "
+                    f"| {predicted[3]} | {max(busy) * workers / max(sum(busy), 1e-9):.3f} "
                     f"| {100 * sum(busy) / (workers * seconds):.1f} % | {predicted[2]} |"
                 )
                 if (run / "profile.json").exists():
