@@ -10,7 +10,7 @@ use kymo_graph::store::{Plan as Wanted, Writer};
 use kymo_graph::{Edge, Ids, Snapshot, StepData, StepEdges, Store};
 use kymo_plan::cut::edge_cut;
 use kymo_plan::plan::Sent;
-use kymo_plan::price::{Job, Rates, price, window_bytes};
+use kymo_plan::price::{Job, Rates, price, snapshot_bytes, window_bytes};
 use kymo_plan::strategy::{self, Scheme, Strategy as Way};
 use kymo_plan::{
     Ask, Assignment, Cut, EpochPlan, Epochs, ModelNeeds, Movement, Moves, Ownership, Partition, Plan, Shares,
@@ -294,4 +294,36 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn memory_counts_the_window_that_is_read_ahead() {
+    let folder = tempfile::tempdir().unwrap();
+    let steps: Vec<Vec<(u32, u32)>> = (0..6).map(|t| (0..t + 1).map(|e| (e, e + 1)).collect()).collect();
+    let store = write(&folder.path().join("store"), 8, &steps);
+    let work = Work { features: 3, kept: 5, replicated: 700, ..Work::default() };
+    let windows: Vec<Range<usize>> = vec![0..2, 1..3, 4..6];
+    let none = |_: &Window| Ok(Vec::new());
+    let memory = |assignment: Assignment| {
+        let epoch = Epochs { windows: windows.clone(), workers: 1, seed: None, assignment }.plan(0);
+        let job = Job {
+            store: &store,
+            windows: &windows,
+            epoch: &epoch,
+            shares: None,
+            work: &work,
+            workers: 1,
+            follows: false,
+            pairs: &none,
+        };
+        assert_eq!(window_bytes(&job).unwrap().len(), 3);
+        price("psg", &job, Rates::default()).unwrap().memory()
+    };
+    let snapshot = |t: u64| snapshot_bytes(8, t + 1, 3);
+    let kept = 2 * 8 * 5 * 4;
+    // One window at a time: the largest. Several: the second is in memory with the third, of which all steps
+    // are new.
+    assert_eq!(memory(Assignment::InTurns(1)), snapshot(4) + snapshot(5) + kept + 700);
+    let ahead = snapshot(1) + snapshot(2) + snapshot(4) + snapshot(5);
+    assert_eq!(memory(Assignment::InTurns(3)), ahead + kept + 700);
 }

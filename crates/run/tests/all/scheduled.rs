@@ -8,6 +8,7 @@ use kymo_plan::strategy::Scheme;
 use kymo_run::artifact::Checkpoint;
 use kymo_run::artifact::Folder;
 use kymo_run::config::{OptimiserName, RateName};
+use kymo_run::schedule::ask;
 use kymo_run::train::{Ending, Observer};
 use kymo_run::{RunContext, Session, Settings};
 use kymo_trace::schema::RunFolder;
@@ -168,4 +169,21 @@ fn an_interrupted_epoch_goes_on_with_the_plan_it_was_begun_with() {
     let session = Session::resume(&broken, &[], &Progress::silent()).unwrap();
     let error = session.train(&mut Onlooker::default()).err().unwrap().to_string();
     assert!(error.contains("is run 0 times, expected once"), "{error}");
+}
+
+#[test]
+fn schedulers_know_what_windows_need_and_workers_have() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Sketch::random(36, 12, 16).write(&folder.path().join("store"));
+    let mut settings = scheduled(store.path(), "dygnex");
+    settings.run.memory = "3MiB".into();
+    let context = RunContext::open(settings, store).unwrap();
+    let windows = context.windows().len();
+    let instance = ask(&context, vec![1.0; windows], 0.5).unwrap();
+    assert_eq!((instance.workers, instance.most, instance.overhead), (2, 2, 0.5));
+    assert_eq!(instance.budget, 3 * (1 << 20) / 2);
+    // At least its three snapshots of 12 vertices with 3 features each.
+    assert!(instance.memory.len() == windows && instance.memory.iter().all(|&bytes| bytes > 3 * 12 * 3 * 4));
+    instance.check().unwrap();
+    assert!(instance.with_memory(vec![9; windows], 8).check().is_err());
 }
