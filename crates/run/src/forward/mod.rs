@@ -79,7 +79,7 @@ impl OwnRows {
     }
 }
 
-impl<'a> Forward<'_, 'a> {
+impl<'p, 'a> Forward<'p, 'a> {
     /// The vertices whose rows are here at a place of the window.
     pub fn own(&self, place: usize) -> OwnRows {
         match self.cells {
@@ -88,12 +88,17 @@ impl<'a> Forward<'_, 'a> {
         }
     }
 
+    /// The vertices whose outputs count in the loss, ascending, where they are not all.
+    pub fn some_targets(&self) -> Option<&'p [Vertex]> {
+        match self.targets {
+            Targets::All | Targets::Own => None,
+            Targets::Some(vertices) => Some(vertices),
+        }
+    }
+
     /// Whether the output of a vertex counts in the loss.
     pub fn counts(&self, vertex: Vertex) -> bool {
-        match self.targets {
-            Targets::All | Targets::Own => true,
-            Targets::Some(vertices) => vertices.binary_search(&vertex).is_ok(),
-        }
+        self.some_targets().is_none_or(|targets| targets.binary_search(&vertex).is_ok())
     }
 
     /// The sum of a loss over the vertices here, at some places of the window, block by block. `loss` gets

@@ -208,7 +208,9 @@ impl Goal for Classes {
         for &(place, sample) in at {
             let mut classes = vec![-1.0; self.store.vertices()];
             let truth = self.truth(Part::Train, sample)?.into_iter();
-            for (vertex, class) in truth.filter(|&(vertex, _)| forward.counts(vertex)) {
+            let some = forward.some_targets();
+            let counts = |vertex| some.is_none_or(|targets| targets.binary_search(&vertex).is_ok());
+            for (vertex, class) in truth.filter(|&(vertex, _)| counts(vertex)) {
                 classes[vertex as usize] = class as f32;
                 total += self.weights.as_ref().map_or(1.0, |weights| weights[class as usize]);
             }

@@ -162,11 +162,22 @@ impl Goal for Values {
         for &(place, sample) in at {
             let mut all = vec![None; self.store.vertices()];
             let (vertices, truth) = self.truth(sample + self.horizon)?;
-            for (&vertex, value) in vertices.iter().zip(truth).filter(|(vertex, _)| forward.counts(**vertex))
-            {
-                // Of all workers together: each adds its share of the mean.
-                count += 1;
+            // Of all workers together: each adds its share of the mean.
+            let mut set = |vertex: u32, value: f32| {
                 all[vertex as usize] = Some((value - self.scale.0) / self.scale.1);
+            };
+            let values = vertices.iter().copied().zip(truth);
+            match forward.some_targets() {
+                None => {
+                    count += values.len();
+                    values.for_each(|(vertex, value)| set(vertex, value));
+                }
+                Some(_) => {
+                    for (vertex, value) in values.filter(|&(vertex, _)| forward.counts(vertex)) {
+                        count += 1;
+                        set(vertex, value);
+                    }
+                }
             }
             let own = forward.own(place);
             let here = (0..own.len()).map(|row| all[own.vertex(row)]);

@@ -99,9 +99,6 @@ impl Pairs {
     /// Those whose source counts, and how many of the first `links` pairs are among them.
     pub fn with_sources(self, links: usize, counts: impl Fn(Vertex) -> bool) -> (Pairs, usize) {
         let kept: Vec<usize> = (0..self.sources.len()).filter(|&pair| counts(self.sources[pair])).collect();
-        if kept.len() == self.sources.len() {
-            return (self, links);
-        }
         let facts =
             |&pair: &usize| self.facts.get(pair * FACTS..(pair + 1) * FACTS).unwrap_or_default().to_vec();
         let pairs = Pairs {

@@ -250,7 +250,10 @@ impl Goal for Links {
         for &(place, sample) in at {
             let (pairs, links) = self.drawn(sample, salt)?;
             // A pair counts where its source does.
-            let (pairs, links) = pairs.with_sources(links, |source| forward.counts(source));
+            let (pairs, links) = match forward.some_targets() {
+                None => (pairs, links),
+                Some(_) => pairs.with_sources(links, |source| forward.counts(source)),
+            };
             count += pairs.sources.len();
             steps.push((place, pairs, links));
         }
