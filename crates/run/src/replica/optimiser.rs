@@ -71,6 +71,10 @@ mod tests {
             }
         }
         let cosine = Rates::new(&settings(RateName::Cosine), 10);
+        // The rate falls within an epoch, too.
+        assert!(
+            cosine.rate(1, 5, 10) < cosine.rate(1, 0, 10) && cosine.rate(1, 5, 10) > cosine.rate(2, 0, 10)
+        );
         // The last epoch still learns, whatever came before.
         assert!(cosine.rate(3, 0, 20) > 0.01 && cosine.rate(3, 19, 20) > 0.0 && cosine.rate(4, 0, 20) == 0.0);
         let step = Rates::new(&settings(RateName::Step), 10);
