@@ -8,7 +8,7 @@ use clap::Args;
 use kymo_graph::cut::{Cut, Life, WeightRule};
 use kymo_graph::ingest::{self, Features, LEAST_MEMORY, Settings};
 use kymo_graph::load::side::FeatureLayout;
-use kymo_graph::load::{self, Hints, IdKind};
+use kymo_graph::load::{self, Hints, IdKind, Meaning};
 use kymo_graph::time::TimeUnit;
 use kymo_graph::{Error, Progress, Result, Store};
 use serde::Serialize;
@@ -199,11 +199,11 @@ impl Ingest {
                 columns: self.columns.clone(),
                 delimiter: self.delimiter,
                 time_unit: self.time_unit,
+                ids: self.ids.map(|ids| match ids {
+                    Ids::Number => IdKind::Number,
+                    Ids::Text => IdKind::Text,
+                }),
             },
-            ids: self.ids.map(|ids| match ids {
-                Ids::Number => IdKind::Number,
-                Ids::Text => IdKind::Text,
-            }),
             bipartite: self.bipartite,
             cut: self.window.or(self.steps.map(Cut::Steps)).or(self.events.map(Cut::Events)),
             life: self.edge_life,
@@ -251,7 +251,8 @@ pub fn run(args: &Ingest, out: &mut dyn Write) -> Result<()> {
             "cut into 50 windows of one length (choose others with --window, --steps or --events)".into(),
         );
     }
-    Written::of(&outcome.store, begun.elapsed()).with_format(outcome.format).print(args.json, &notes, out)
+    let written = Written::of(&outcome.store, begun.elapsed()).with_format(outcome.format, outcome.read_as);
+    written.print(args.json, &notes, out)
 }
 
 /// The closing summary of a command that wrote a store.
@@ -260,6 +261,8 @@ pub struct Written {
     store: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     format: Option<&'static str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    columns: Vec<Meaning>,
     vertices: u64,
     events: u64,
     self_loops: u64,
@@ -278,6 +281,7 @@ impl Written {
         Written {
             store: store.path().display().to_string(),
             format: None,
+            columns: Vec::new(),
             vertices: manifest.vertices,
             events: manifest.events,
             self_loops: manifest.self_loops,
@@ -289,8 +293,8 @@ impl Written {
         }
     }
 
-    fn with_format(self, format: &'static str) -> Self {
-        Written { format: Some(format), ..self }
+    fn with_format(self, format: &'static str, columns: Vec<Meaning>) -> Self {
+        Written { format: Some(format), columns, ..self }
     }
 
     /// Prints the summary, and notes below it.
@@ -312,6 +316,10 @@ impl Written {
                 bytes(self.bytes),
                 self.seconds,
             )?;
+            if !self.columns.is_empty() {
+                let columns: Vec<String> = self.columns.iter().map(Meaning::to_string).collect();
+                writeln!(out, "read as: {}", columns.join(", "))?;
+            }
             for note in notes {
                 writeln!(out, "note: {note}")?;
             }

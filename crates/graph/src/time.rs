@@ -62,6 +62,21 @@ impl TimeUnit {
             TimeUnit::Step => None,
         }
     }
+
+    /// What times in this unit are.
+    pub fn describe(self) -> &'static str {
+        match self {
+            TimeUnit::S => "seconds",
+            TimeUnit::Ms => "milliseconds",
+            TimeUnit::Us => "microseconds",
+            TimeUnit::Ns => "nanoseconds",
+            TimeUnit::M => "minutes",
+            TimeUnit::H => "hours",
+            TimeUnit::D => "days",
+            TimeUnit::Step => "of no known unit",
+            TimeUnit::Date => "dates",
+        }
+    }
 }
 
 impl fmt::Display for TimeUnit {

@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use crate::cut::{Cut, Cutter, Folder, Life, WeightRule};
+use crate::cut::{Cut, Cutter, Folder, Length, Life, WeightRule};
 use crate::error::{Error, Place, Result};
 use crate::load::side::{FeatureLayout, read_features, read_labels, read_signal};
-use crate::load::{self, Hints, IdKind, Intake, Nature, Source};
+use crate::load::{self, Hints, Intake, Meaning, Nature, Source};
 use crate::progress::Progress;
 use crate::store::{FeatureKind, Plan, Store, Writer};
-use crate::time::TimeUnit;
+use crate::time::{Calendar, TimeUnit};
 use vertices::{Arranged, Side};
 
 /// What to read and what to make of it. What is `None` is decided by the input.
@@ -23,8 +23,6 @@ pub struct Settings {
     pub format: Option<String>,
     /// What to tell the reader.
     pub hints: Hints,
-    /// How vertices are written.
-    pub ids: Option<IdKind>,
     /// Whether sources and targets are two separate sets, as users and items are.
     pub bipartite: bool,
     /// How the time is cut.
@@ -74,7 +72,6 @@ impl Default for Settings {
         Settings {
             format: None,
             hints: Hints::default(),
-            ids: None,
             bipartite: false,
             cut: None,
             life: None,
@@ -105,6 +102,8 @@ pub struct Outcome {
     pub store: Store,
     /// The format that was read.
     pub format: &'static str,
+    /// What each column was taken for, where the input is a table.
+    pub read_as: Vec<Meaning>,
     /// How the time was cut.
     pub cut: Cut,
     /// How long edges stay.
@@ -135,11 +134,16 @@ pub fn ingest(
         let mut source = Source::open(path, progress)?;
         side.table = Some(read_features(&mut source, settings.feature_layout, &mut intake)?);
     }
-    let name = inputs.first().map(|path| path.display().to_string()).unwrap_or_default();
+    let read_as = std::mem::take(&mut intake.read_as);
     let (cut, life, weight) =
         (choose_cut(settings, &intake), choose_life(settings, &intake), choose_weight(settings, &intake));
     let mut notes = Vec::new();
-    let cutter = cutter(&name, cut, &intake, &mut notes)?;
+    if intake.yearly && settings.cut.is_none() {
+        notes.push(
+            "times are years: each is a step (choose others with --window, --steps or --events)".into(),
+        );
+    }
+    let cutter = cutter(cut, &intake)?;
     let (unit, bipartite, self_loops) = (intake.unit, intake.bipartite, intake.self_loops);
     let (ids, left, ranks) = std::mem::take(&mut intake.ids).rank();
     let mut arranged = Arranged::new(&mut intake, side, &ranks, settings)?;
@@ -162,6 +166,7 @@ pub fn ingest(
         "command": "ingest",
         "kymo": env!("CARGO_PKG_VERSION"),
         "format": format,
+        "columns": read_as.iter().map(Meaning::word).collect::<Vec<_>>(),
         "inputs": inputs
             .iter()
             .map(|path| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy())
@@ -179,7 +184,7 @@ pub fn ingest(
         ranks: &ranks,
     };
     steps::write(&mut writer, intake, &cutter, folder, life, &mut arranged, settings.memory, progress)?;
-    Ok(Outcome { store: writer.finish()?, format, cut, life, weight, notes })
+    Ok(Outcome { store: writer.finish()?, format, read_as, cut, life, weight, notes })
 }
 
 fn check(inputs: &[PathBuf], settings: &Settings) -> Result<()> {
@@ -216,11 +221,13 @@ fn read(
         let before = intake.log.len();
         let format = match format {
             Some(format) => format,
-            None => *format.insert(load::detect(&source)?),
+            None => *format.insert(load::detect(&mut source, &settings.hints)?),
         };
         intake.nature = format.nature();
         intake.bipartite = settings.bipartite || format.bipartite();
-        intake.id_kind = settings.ids.unwrap_or(format.id_kind());
+        if intake.ids.is_empty() {
+            intake.id_kind = settings.hints.ids.unwrap_or(format.id_kind());
+        }
         intake.wants_event_features = settings.features == Features::Events;
         format.read(&mut source, &settings.hints, intake)?;
         intake.finish_input()?;
@@ -240,6 +247,8 @@ fn read(
 
 fn choose_cut(settings: &Settings, intake: &Intake) -> Cut {
     settings.cut.unwrap_or(match intake.nature {
+        Nature::Events if intake.yearly && intake.unit == TimeUnit::Date => Cut::Calendar(Calendar::Year),
+        Nature::Events if intake.yearly => Cut::Window(Length { number: 1.0, seconds: None }),
         Nature::Events => Cut::Steps(USUAL_STEPS),
         Nature::Steps | Nature::Changes | Nature::Fixed => Cut::Numbered,
     })
@@ -259,18 +268,12 @@ fn choose_weight(settings: &Settings, intake: &Intake) -> WeightRule {
     })
 }
 
-fn cutter(name: &str, cut: Cut, intake: &Intake, notes: &mut Vec<String>) -> Result<Cutter> {
+fn cutter(cut: Cut, intake: &Intake) -> Result<Cutter> {
     let (mut first, mut last) = intake.range.unwrap_or_default();
     let signal = intake.signal.steps.len().max(intake.targets.steps.len());
     if cut == Cut::Numbered && signal > 0 {
         // The steps of a signal are numbered from 0, whatever the first edge.
         (first, last) = (0.0, last.max(signal as f64 - 1.0));
-    }
-    let per_second = intake.unit.per_second().unwrap_or(1.0);
-    if intake.unit == TimeUnit::S && last / per_second > 1e11 {
-        notes.push(format!(
-            "{name}: times look like milliseconds or smaller; if so pass --time-unit ms, us or ns"
-        ));
     }
     Cutter::new(cut, intake.unit, first, last, intake.log.len())
 }

@@ -1,9 +1,14 @@
-//! Tables with named columns: names come from the first row, or from the user.
+//! Tables: columns go by the names in the first row, by what the user says, or by what is written in them.
 
+use super::column::Column;
+use super::infer::{Reading, infer};
+use super::roles::Role;
 use super::row::{Row, Separator};
+use super::sample::Sample;
 use super::table::{self, First, Layout};
-use super::{Format, Head, Hints, Intake, Nature, Source, is_id};
-use crate::error::{Error, Result};
+use super::{Format, Hints, IdKind, Intake, Nature, Source};
+use crate::error::{Error, Place, Result, listed};
+use crate::time::TimeUnit;
 
 pub struct Csv;
 
@@ -13,7 +18,7 @@ impl Format for Csv {
     }
 
     fn about(&self) -> &'static str {
-        "tables with named columns: source, target, time or step, and perhaps weight"
+        "tables: source, target, time or step, and perhaps weight, in any order, with or without a header"
     }
 
     fn example(&self) -> &'static str {
@@ -24,64 +29,93 @@ impl Format for Csv {
         Nature::Events
     }
 
-    fn recognises(&self, head: &Head<'_>) -> bool {
-        header(head).is_some()
-    }
-
     fn read(&self, source: &mut Source, hints: &Hints, intake: &mut Intake) -> Result<()> {
-        let given = hints.columns.as_deref().map(|names| {
-            let layout = Layout::named(names).and_then(with_times);
-            layout.map(|layout| (names, layout)).map_err(|problem| Error::settings("--columns", problem))
-        });
-        let given = given.transpose()?;
-        let first = |row: &Row<'_, '_>, _: &Intake| {
-            let names = row.texts();
-            if let Some((given, layout)) = given {
-                let same = names.len() == given.len()
-                    && names.iter().zip(given).all(|(a, b)| a.eq_ignore_ascii_case(b.trim()));
-                return Ok(if same { First::Header(layout) } else { First::Row(layout) });
-            }
-            let layout = Layout::named(&names).and_then(with_times);
-            layout.map(First::Header).map_err(|problem| {
-                row.problem(format!(
-                    "{problem}; where the table has no header, pass --columns with a name for each column"
-                ))
-            })
+        let Some(sample) = Sample::of(source, hints)? else { return read_untold(source, hints, intake) };
+        let layout = match &hints.columns {
+            Some(given) => Layout::named(given).map_err(|problem| Error::settings("--columns", problem))?,
+            None => Layout::named(&reading(source.name(), &sample, hints, false)?.words())
+                .map_err(|problem| Error::input(Place::file(source.name()), problem))?,
         };
-        table::read(source, hints, intake, Separator::guess, first, table::no_more)
+        if intake.ids.is_empty() && hints.ids.is_none() {
+            let names = |index: usize| sample.columns.get(index).is_some_and(|column| column.names);
+            let text = layout.vertices().into_iter().any(names);
+            intake.id_kind = if text { IdKind::Text } else { intake.id_kind };
+        }
+        let first = |_: &Row<'_, '_>, _: &Intake| {
+            Ok(if sample.headed { First::Header(layout) } else { First::Row(layout) })
+        };
+        table::read(source, hints, intake, Some(&sample), |_| sample.separator, first, table::no_more)
     }
 }
 
-fn with_times(layout: Layout) -> Result<Layout, String> {
-    match layout.nature() {
-        Nature::Fixed => Err("found neither a time nor a step among the columns, and expected one of them \
-                              (for a graph without times there is --format static)"
-            .into()),
-        _ => Ok(layout),
+/// Reads what is no table at first sight: there are no rows, or one of them will say what is wrong.
+fn read_untold(source: &mut Source, hints: &Hints, intake: &mut Intake) -> Result<()> {
+    let first = |row: &Row<'_, '_>, _: &Intake| match &hints.columns {
+        Some(given) => {
+            Layout::named(given).map(First::Row).map_err(|problem| Error::settings("--columns", problem))
+        }
+        None => Layout::named(&row.texts()).map(First::Header).map_err(|problem| {
+            row.problem(format!(
+                "{problem}; or name all columns, as in --columns source,target,time (_ skips one)"
+            ))
+        }),
+    };
+    table::read(source, hints, intake, None, Separator::guess, first, table::no_more)
+}
+
+/// What the columns of a table mean.
+pub fn reading(name: &str, sample: &Sample, hints: &Hints, konect: bool) -> Result<Reading> {
+    let reading = infer(sample, hints.time_unit.is_some(), konect).map_err(|readings| {
+        let ways: Vec<String> = readings.iter().map(|reading| reading.words().join(",")).collect();
+        match ways.as_slice() {
+            [_, _, ..] => {
+                let say: Vec<String> = ways.iter().take(3).map(|way| format!("--columns {way}")).collect();
+                let problem = "nothing in its columns tells which of them mean what; say";
+                unrecognised(name, &format!("{problem} {} (_ skips one)", say.join(" or ")))
+            }
+            _ => {
+                let found = sample.header.as_ref().map_or(String::new(), |names| format!(" ({})", listed(names)));
+                let hint = vec!["_"; sample.columns.len().saturating_sub(3)].join(",");
+                let hint = if hint.is_empty() { hint } else { format!(",{hint}") };
+                unrecognised(
+                    name,
+                    &format!(
+                        "found {} columns{found}, expected a source and a target of edges among them, whole \
+                         numbers or names; name all columns, as in --columns source,target,time{hint} (_ skips one)",
+                        sample.columns.len()
+                    ),
+                )
+            }
+        }
+    })?;
+    let when = reading.place(Role::Time).or(reading.place(Role::Step));
+    let unread = |index: usize| reading.roles[index].is_none() && sample.columns[index].is_like_dates();
+    if let Some(column) = (0..sample.columns.len()).find(|&index| when.is_none() && unread(index)) {
+        let example = &sample.columns[column].example;
+        let problem = format!(
+            "column {} ('{example}') looks like times that Kymo does not read; write them as 2012-03-01, as \
+             2012-03-01T17:30:00Z or as numbers, or name the columns with --columns, _ for this one, to do without",
+            column + 1
+        );
+        return Err(unrecognised(name, &problem));
+    }
+    let clock = sample.columns.iter().position(Column::is_clock);
+    match (reading.place(Role::Time), clock) {
+        (Some(time), Some(clock)) if sample.columns[time].unit() == Some(TimeUnit::Date) => {
+            Err(unrecognised(
+                name,
+                &format!(
+                    "dates are in column {} and times of day in column {}; put both into one column, as \
+                 2012-03-01T17:30:00, or name the columns with --columns to do without the time of day",
+                    time + 1,
+                    clock + 1
+                ),
+            ))
+        }
+        _ => Ok(reading),
     }
 }
 
-/// The layout that the first row names, where it is the header of a table of events or steps.
-pub fn header(head: &Head<'_>) -> Option<Layout> {
-    let first = head.rows().next()?;
-    Layout::named(&fields(first, first)).and_then(with_times).ok()
-}
-
-/// Whether the vertices of all looked-at rows are numbers.
-pub fn numbered(head: &Head<'_>, layout: &Layout) -> bool {
-    let first = head.rows().next().unwrap_or_default();
-    head.rows().skip(1).all(|row| {
-        let fields = fields(row, first);
-        layout.vertices().iter().all(|&index| fields.get(index).is_some_and(|field| is_id(field)))
-    })
-}
-
-/// The fields of a row in a table that begins with `first`. Quotes are taken off, but commas inside them
-/// split: this is only for a first look.
-pub fn fields<'a>(row: &'a str, first: &str) -> Vec<&'a str> {
-    let trim = |field: &'a str| field.trim().trim_matches('"');
-    match Separator::guess(first.as_bytes()) {
-        Separator::Blank => row.split_ascii_whitespace().map(trim).collect(),
-        Separator::Byte(byte) => row.split(byte as char).map(trim).collect(),
-    }
+fn unrecognised(name: &str, problem: &str) -> Error {
+    Error::input(Place::file(name), problem)
 }

@@ -1,6 +1,7 @@
 //! Snapshots as changes: `snapshot op source target`, where op 1 adds an edge and -1 takes it back.
 
 use super::row::Separator;
+use super::sample::Sample;
 use super::table::{columns, no_more, read};
 use super::{Format, Head, Hints, Intake, Nature, Source, is_id};
 use crate::error::Result;
@@ -27,10 +28,12 @@ impl Format for Deltas {
     }
 
     fn recognises(&self, head: &Head<'_>) -> bool {
-        // The first snapshot starts from nothing and has number 0; that tells this from an edge list whose
-        // first rows all lead to vertex 1.
+        // The first snapshot starts from nothing and has number 0, and something disappears before long: that
+        // tells this from an edge list whose first rows all have a 1 there.
         let starts = head.rows().next().is_some_and(|row| row.split_ascii_whitespace().next() == Some("0"));
+        let removes = head.text.lines().any(|row| row.split_ascii_whitespace().nth(1) == Some("-1"));
         starts
+            && removes
             && head.all_rows(
                 |row| row.split_ascii_whitespace().collect(),
                 |fields| match fields {
@@ -43,6 +46,7 @@ impl Format for Deltas {
     }
 
     fn read(&self, source: &mut Source, hints: &Hints, intake: &mut Intake) -> Result<()> {
-        read(source, hints, intake, |_| Separator::Blank, columns(COLUMNS), no_more)
+        let sample = Sample::of(source, hints)?;
+        read(source, hints, intake, sample.as_ref(), |_| Separator::Blank, columns(COLUMNS), no_more)
     }
 }

@@ -10,6 +10,7 @@ use crate::error::{Error, Result, shortened};
 use crate::event::{Event, EventLog};
 use crate::ids::{IdMap, Side};
 use crate::load::row::Row;
+use crate::load::table::Meaning;
 use crate::progress::Progress;
 use crate::snapshot::{Step, Vertex};
 use crate::time::TimeUnit;
@@ -60,6 +61,10 @@ pub struct Intake {
     pub nature: Nature,
     /// What times count.
     pub unit: TimeUnit,
+    /// Whether times are years, or the first days of years.
+    pub yearly: bool,
+    /// What each column of a table was taken for.
+    pub read_as: Vec<Meaning>,
     /// Features by step, where the input has them.
     pub signal: Signal,
     /// Values to be predicted by step, where the input has them.
@@ -100,6 +105,8 @@ impl Intake {
             log: EventLog::new(folder),
             nature: Nature::Events,
             unit: TimeUnit::S,
+            yearly: false,
+            read_as: Vec::new(),
             signal: Signal::default(),
             targets: Signal::default(),
             classes: Classes::default(),

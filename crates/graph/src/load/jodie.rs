@@ -2,11 +2,11 @@
 //!
 //! The header names the features with one word, so the first row decides how many there are.
 
-use super::csv::fields;
 use super::row::{Row, Separator};
 use super::table::{self, First, Layout};
 use super::{Format, Head, Hints, Intake, Nature, Source};
 use crate::error::{Result, listed};
+use crate::time::TimeUnit;
 
 pub struct Jodie;
 
@@ -39,7 +39,9 @@ impl Format for Jodie {
     }
 
     fn recognises(&self, head: &Head<'_>) -> bool {
-        head.rows().next().is_some_and(|first| shape(&fields(first, ",")).is_some())
+        head.rows().next().is_some_and(|first| {
+            shape(&first.split(',').map(|name| name.trim().trim_matches('"')).collect::<Vec<_>>()).is_some()
+        })
     }
 
     fn read(&self, source: &mut Source, hints: &Hints, intake: &mut Intake) -> Result<()> {
@@ -59,6 +61,8 @@ impl Format for Jodie {
                 columns.push("idx");
             }
             let layout = Layout::named(&columns).map_err(|problem| row.problem(problem))?;
+            // The data sets of this format all count seconds.
+            let layout = layout.in_unit(TimeUnit::S);
             Ok(First::Header(if has_features { layout.or_more() } else { layout }))
         };
         let (mut width, mut features) = (None, Vec::new());
@@ -80,7 +84,7 @@ impl Format for Jodie {
             }
             intake.annotate(row.value(label, "label")?, &features)
         };
-        table::read(source, hints, intake, |_| Separator::Byte(b','), first, each)
+        table::read(source, hints, intake, None, |_| Separator::Byte(b','), first, each)
     }
 }
 

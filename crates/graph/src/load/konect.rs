@@ -5,9 +5,11 @@
 //! large for a weight, or where the user names its unit or the columns. A first line `% bip` says that
 //! sources and targets are separate sets.
 
+use super::csv::reading;
 use super::row::{Row, Separator};
+use super::sample::Sample;
 use super::table::{First, Layout, no_more, read};
-use super::{Format, Head, Hints, Intake, Nature, Source, is_id, is_number};
+use super::{Format, Head, Hints, Intake, Nature, Source};
 use crate::error::{Error, Place, Result};
 
 pub struct Konect;
@@ -16,6 +18,9 @@ const COLUMNS: &[&str] = &["source", "target", "weight", "time"];
 
 /// Third columns with larger numbers are times.
 const LARGEST_WEIGHT: f64 = 1e8;
+
+/// Rows that tell what the columns are.
+const ENOUGH: usize = 8;
 
 /// How a Matrix Market file begins. It looks the same, but its first row is the size of the matrix.
 const MATRIX_MARKET: &str = "%%MatrixMarket";
@@ -38,19 +43,7 @@ impl Format for Konect {
     }
 
     fn recognises(&self, head: &Head<'_>) -> bool {
-        if head.lines.first().is_some_and(|line| line.starts_with('%')) {
-            return true;
-        }
-        let weight = |field: &str| field.parse::<f64>().is_ok_and(|weight| weight.abs() < LARGEST_WEIGHT);
-        head.all_rows(
-            |row| row.split_ascii_whitespace().collect(),
-            |fields| match fields {
-                [source, target, third, time] => {
-                    is_id(source) && is_id(target) && weight(third) && is_number(time)
-                }
-                _ => false,
-            },
-        )
+        head.lines.first().is_some_and(|line| line.starts_with('%'))
     }
 
     fn read(&self, source: &mut Source, hints: &Hints, intake: &mut Intake) -> Result<()> {
@@ -62,8 +55,14 @@ impl Format for Konect {
         }
         intake.bipartite |=
             Head::new(source.head()).lines.first().is_some_and(|line| line.starts_with("% bip"));
+        let sample = Sample::of(source, hints)?;
+        // Files that begin alike come from many hands: with rows enough they are weighed as any other table.
+        let told = match sample.as_ref().filter(|sample| sample.rows >= ENOUGH && hints.columns.is_none()) {
+            Some(sample) => Some(reading(source.name(), sample, hints, true)?.words()),
+            None => None,
+        };
         let first = |row: &Row<'_, '_>, _: &Intake| {
-            if let Some(columns) = &hints.columns {
+            if let Some(columns) = hints.columns.as_ref().or(told.as_ref()) {
                 return Layout::named(columns).map(First::Row).map_err(|problem| row.problem(problem));
             }
             let timed = row.number(2, "weight or time").is_ok_and(|third| third.abs() >= LARGEST_WEIGHT);
@@ -80,7 +79,7 @@ impl Format for Konect {
             };
             Layout::named(columns).map(First::Row).map_err(|problem| row.problem(problem))
         };
-        read(source, hints, intake, Separator::guess_loosely, first, no_more)
+        read(source, hints, intake, sample.as_ref(), Separator::guess_loosely, first, no_more)
     }
 }
 

@@ -9,13 +9,17 @@ pub mod side;
 pub mod source;
 
 mod adjacency;
+mod column;
 mod csv;
 mod deltas;
+mod infer;
 mod jodie;
 mod json;
 mod konect;
 mod matrix;
 mod pygt;
+mod roles;
+mod sample;
 mod signed;
 mod snap;
 mod table;
@@ -24,6 +28,7 @@ mod unchanging;
 
 pub use intake::{IdKind, Intake, Nature};
 pub use source::Source;
+pub use table::Meaning;
 
 use std::path::Path;
 
@@ -41,6 +46,8 @@ pub struct Hints {
     pub delimiter: Option<u8>,
     /// What times count.
     pub time_unit: Option<TimeUnit>,
+    /// How vertices are written.
+    pub ids: Option<IdKind>,
 }
 
 impl Hints {
@@ -74,9 +81,11 @@ pub trait Format: Sync {
         IdKind::Number
     }
 
-    /// Whether an input that begins with this text is of this format. Formats are asked in the order of
-    /// [`ALL`].
-    fn recognises(&self, head: &Head<'_>) -> bool;
+    /// Whether an input that begins with this text can only be of this format. Formats are asked in the order
+    /// of [`ALL`]; what none of them recognises is taken for a table.
+    fn recognises(&self, _head: &Head<'_>) -> bool {
+        false
+    }
 
     /// Reads one input to its end, and notes in the intake what its rows mean and what its times count.
     fn read(&self, source: &mut Source, hints: &Hints, intake: &mut Intake) -> Result<()>;
@@ -105,21 +114,39 @@ pub fn find(name: &str) -> Result<&'static dyn Format> {
     })
 }
 
-/// The format that recognises an input.
-pub fn detect(source: &Source) -> Result<&'static dyn Format> {
+/// The format of an input: the one that recognises it, or that of a table with such columns.
+pub fn detect(source: &mut Source, hints: &Hints) -> Result<&'static dyn Format> {
     let head = Head::new(source.head());
-    ALL.iter().copied().find(|format| format.recognises(&head)).ok_or_else(|| {
-        let line = head.rows().next().or(head.lines.first().copied()).unwrap_or_default();
-        let shown: String = line.chars().take(60).collect();
-        Error::input(
-            Place::file(source.name()),
+    if let Some(format) = ALL.iter().copied().find(|format| format.recognises(&head)) {
+        return Ok(format);
+    }
+    let line = head.rows().next().or(head.lines.first().copied()).unwrap_or_default();
+    let shown: String = line.chars().take(60).collect();
+    let name = source.name().to_owned();
+    let Some(sample) = sample::Sample::of(source, hints)? else {
+        return Err(Error::input(
+            Place::file(name),
             format!(
                 "its format is not one Kymo recognises: a row is '{shown}'; say --format NAME (see `kymo \
                  list formats`), \
                  or for a table --format csv --columns source,target,time with a name for each column (_ \
                  skips one)"
             ),
-        )
+        ));
+    };
+    let reading = csv::reading(&name, &sample, hints, false)?;
+    let words = reading.words();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let comma = sample.separator == Separator::Byte(b',');
+    let names = reading.ends().into_iter().any(|index| sample.columns[index].names);
+    let plain = !names && !sample.headed;
+    find(match words.as_slice() {
+        ["source", "target", "time"] if plain && !comma => "snap",
+        ["source", "target", "weight", "time"] if plain && comma => "signed",
+        ["source", "target", "weight", "time"] if plain => "konect",
+        ["source", "target"] | ["source", "target", "weight"] if !names => "static",
+        ["time", "source", "target", ..] if sample.headed && names => "tgb",
+        _ => "csv",
     })
 }
 

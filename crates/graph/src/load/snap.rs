@@ -1,8 +1,9 @@
 //! SNAP's temporal edge lists: `source target time`, separated by blanks.
 
 use super::row::Separator;
+use super::sample::Sample;
 use super::table::{columns, no_more, read};
-use super::{Format, Head, Hints, Intake, Nature, Source, is_id, is_number};
+use super::{Format, Hints, Intake, Nature, Source};
 use crate::error::Result;
 
 pub struct Snap;
@@ -26,14 +27,8 @@ impl Format for Snap {
         Nature::Events
     }
 
-    fn recognises(&self, head: &Head<'_>) -> bool {
-        head.all_rows(
-            |row| row.split_ascii_whitespace().collect(),
-            |fields| fields.len() == 3 && is_id(fields[0]) && is_id(fields[1]) && is_number(fields[2]),
-        )
-    }
-
     fn read(&self, source: &mut Source, hints: &Hints, intake: &mut Intake) -> Result<()> {
-        read(source, hints, intake, |_| Separator::Blank, columns(COLUMNS), no_more)
+        let sample = Sample::of(source, hints)?;
+        read(source, hints, intake, sample.as_ref(), |_| Separator::Blank, columns(COLUMNS), no_more)
     }
 }

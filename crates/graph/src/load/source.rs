@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use flate2::read::MultiGzDecoder;
@@ -27,6 +27,8 @@ pub struct Source {
     head: Vec<u8>,
     head_taken: bool,
     gzip: bool,
+    ended: bool,
+    plain: Option<(PathBuf, u64)>,
 }
 
 impl Source {
@@ -42,7 +44,9 @@ impl Source {
             return Err(Error::input(Place::file(path.display().to_string()), problem));
         }
         progress.announce(facts.len());
-        Self::new(path.display().to_string(), Box::new(file), progress)
+        let mut source = Self::new(path.display().to_string(), Box::new(file), progress)?;
+        source.plain = facts.is_file().then(|| (path.to_path_buf(), facts.len()));
+        Ok(source)
     }
 
     /// Reads `bytes` as though they were a file called `name`.
@@ -55,6 +59,8 @@ impl Source {
                 head: bytes,
                 head_taken: false,
                 gzip: false,
+                ended: true,
+                plain: None,
             }
             .checked();
         }
@@ -74,7 +80,8 @@ impl Source {
                 move || if gzip { pump(MultiGzDecoder::new(whole), &sender) } else { pump(whole, &sender) },
             )
             .map_err(Error::resource("cannot start a thread to read", Path::new(&name)))?;
-        let mut source = Source { name, blocks, head: Vec::new(), head_taken: true, gzip };
+        let mut source =
+            Source { name, blocks, head: Vec::new(), head_taken: true, gzip, ended: false, plain: None };
         source.head = source.next_block()?.unwrap_or_default();
         source.head_taken = false;
         source.checked()
@@ -100,6 +107,28 @@ impl Source {
     /// The first bytes of the input, for a reader to recognise its format.
     pub fn head(&self) -> &[u8] {
         &self.head
+    }
+
+    /// Reads on until at least this many bytes are at hand, or all of them.
+    pub fn look_ahead(&mut self, bytes: usize) -> Result<()> {
+        while !self.head_taken && self.head.len() < bytes && !self.ended {
+            match self.blocks.recv() {
+                Ok(Ok(block)) => self.head.extend_from_slice(&block),
+                Ok(Err(error)) => return Err(unreadable(&self.name, self.gzip, &error)),
+                Err(_) => self.ended = true,
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the first bytes are all there is.
+    pub fn is_all_at_hand(&self) -> bool {
+        self.ended
+    }
+
+    /// Where the input is, and its length, if it is a file that can be read anywhere.
+    pub fn plain(&self) -> Option<(&Path, u64)> {
+        self.plain.as_ref().filter(|_| !self.gzip).map(|(path, length)| (path.as_path(), *length))
     }
 
     /// The next block, or `None` at the end.

@@ -1,66 +1,17 @@
 //! Tables whose rows are edges: which column means what, and the loop over the rows that most readers share.
 
+use std::fmt;
+
+use serde::Serialize;
+
+use super::column::Column;
+use super::roles::{Role, roles};
 use super::row::{Fields, Lines, Row, Separator};
+use super::sample::Sample;
 use super::{Hints, Intake, Nature, Source};
-use crate::error::{Result, listed};
+use crate::error::{Result, listed, shortened};
 use crate::snapshot::Vertex;
-use crate::time::{TimeUnit, UNITS, parse_date};
-
-/// What a column means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Role {
-    Source,
-    Target,
-    Time,
-    Step,
-    Change,
-    Weight,
-    SourceLabel,
-    TargetLabel,
-}
-
-/// The names columns go by. Names that are not here, `_` among them, are skipped.
-const NAMES: &[(Role, &[&str])] = &[
-    (Role::Source, &["source", "src", "u", "user", "user_id", "userid", "from", "head"]),
-    (
-        Role::Target,
-        &["target", "dst", "destination", "v", "i", "item", "item_id", "itemid", "movieid", "to", "tail"],
-    ),
-    (Role::Time, &["time", "timestamp", "ts", "t", "date", "datetime", "day", "year"]),
-    (Role::Step, &["step", "snapshot", "timestep", "time_step"]),
-    (Role::Change, &["op"]),
-    (Role::Weight, &["weight", "w", "rating", "value"]),
-    (Role::SourceLabel, &["source_label"]),
-    (Role::TargetLabel, &["target_label"]),
-];
-
-impl Role {
-    /// What a column of this name means, and the unit its name ends with if it is a time.
-    fn of(name: &str) -> Option<(Role, Option<TimeUnit>)> {
-        let name = name.trim().to_ascii_lowercase();
-        let find = |name: &str| NAMES.iter().find(|(_, names)| names.contains(&name)).map(|&(role, _)| role);
-        if let Some(role) = find(&name) {
-            return Some((role, None));
-        }
-        let (stem, suffix) = name.rsplit_once('_')?;
-        let &(_, unit) = UNITS.iter().find(|(name, _)| *name == suffix)?;
-        (find(stem) == Some(Role::Time)).then_some((Role::Time, Some(unit)))
-    }
-
-    fn names(self) -> String {
-        NAMES.iter().find(|(role, _)| *role == self).map_or(String::new(), |(_, names)| names.join(", "))
-    }
-}
-
-/// Whether a column of this name holds times.
-pub fn is_time(name: &str) -> bool {
-    matches!(Role::of(name), Some((Role::Time, _)))
-}
-
-/// Whether a column of this name holds weights.
-pub fn is_weight(name: &str) -> bool {
-    matches!(Role::of(name), Some((Role::Weight, _)))
-}
+use crate::time::TimeUnit;
 
 /// Where in a row its time stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,8 +41,8 @@ impl Layout {
     /// meaning the first one counts.
     pub fn named<S: AsRef<str>>(columns: &[S]) -> Result<Layout, String> {
         let columns: Vec<String> = columns.iter().map(|name| name.as_ref().trim().into()).collect();
-        let find =
-            |wanted| columns.iter().position(|name| Role::of(name).is_some_and(|(role, _)| role == wanted));
+        let roles = roles(&columns);
+        let find = |wanted| roles.iter().position(|role| role.is_some_and(|(role, _)| role == wanted));
         let need = |wanted, what| {
             find(wanted).ok_or_else(|| {
                 let (found, names) = (listed(&columns), Role::names(wanted));
@@ -112,12 +63,57 @@ impl Layout {
             return Err("found a column op, which needs a column step beside it".into());
         }
         let unit = match when {
-            When::Time(time) => Role::of(&columns[time]).and_then(|(_, unit)| unit),
+            When::Time(time) => roles[time].and_then(|(_, unit)| unit),
             _ => Some(TimeUnit::Step),
         };
         let (weight, labels) = (find(Role::Weight), [find(Role::SourceLabel), find(Role::TargetLabel)]);
         let has_more = change.is_some() || labels != [None, None];
         Ok(Layout { exact: true, source, target, when, change, weight, labels, has_more, unit, columns })
+    }
+
+    /// The same layout with times that count this, unless the name of their column says otherwise.
+    pub fn in_unit(self, unit: TimeUnit) -> Layout {
+        Layout { unit: self.unit.or(Some(unit)), ..self }
+    }
+
+    /// The column of times.
+    pub fn time(&self) -> Option<usize> {
+        match self.when {
+            When::Time(index) => Some(index),
+            When::Never | When::Step(_) => None,
+        }
+    }
+
+    /// What each column was taken for; `header` has the names that the table gives them.
+    pub fn describe(&self, header: Option<&[String]>, yearly: bool) -> Vec<Meaning> {
+        let roles = [
+            (Some(self.source), Role::Source),
+            (Some(self.target), Role::Target),
+            (self.time(), Role::Time),
+            (self.step(), Role::Step),
+            (self.weight, Role::Weight),
+            (self.change, Role::Change),
+            (self.labels[0], Role::SourceLabel),
+            (self.labels[1], Role::TargetLabel),
+        ];
+        let meaning = |index: usize| {
+            let role = roles.iter().find(|(place, _)| *place == Some(index)).map(|&(_, role)| role);
+            let name = header.and_then(|names| names.get(index)).filter(|name| !name.is_empty());
+            let unit = match role {
+                Some(Role::Time) if yearly => Some("years"),
+                Some(Role::Time) => self.unit.map(TimeUnit::describe),
+                _ => None,
+            };
+            Meaning { column: index + 1, name: name.cloned(), role, unit }
+        };
+        (0..self.columns.len()).map(meaning).collect()
+    }
+
+    fn step(&self) -> Option<usize> {
+        match self.when {
+            When::Step(index) => Some(index),
+            When::Never | When::Time(_) => None,
+        }
     }
 
     /// The same layout, but rows may have more columns than are named.
@@ -143,18 +139,13 @@ impl Layout {
     /// Reads one row. This is the loop that decides how fast most inputs are read: what few tables have is
     /// elsewhere.
     #[inline(always)]
-    fn take(&mut self, row: &Row<'_, '_>, intake: &mut Intake) -> Result<()> {
+    fn take(&self, row: &Row<'_, '_>, intake: &mut Intake) -> Result<()> {
         row.has_columns(&self.columns, self.exact)?;
         let (source, target) = (intake.source(row, self.source)?, intake.target(row, self.target)?);
-        let time = match (self.when, self.unit) {
-            (When::Time(index), Some(unit)) => row.time(index, "time", unit)?,
-            (When::Time(index), None) => {
-                let name = self.columns.get(index).map_or("", String::as_str);
-                intake.unit = *self.unit.insert(unit_of(name, row.field(index)));
-                row.time(index, "time", intake.unit)?
-            }
-            (When::Step(index), _) => row.step(index, "step")? as f64,
-            (When::Never, _) => 0.0,
+        let time = match self.when {
+            When::Time(index) => row.time(index, "time", intake.unit)?,
+            When::Step(index) => row.step(index, "step")? as f64,
+            When::Never => 0.0,
         };
         if self.has_more && self.take_more(row, source, target, intake)? {
             return intake.removal(source, target, time);
@@ -188,14 +179,44 @@ impl Layout {
     }
 }
 
-/// The unit of times that look like this one, in a column whose name does not end with a unit.
-fn unit_of(name: &str, time: &[u8]) -> TimeUnit {
-    let is_date = std::str::from_utf8(time).is_ok_and(|time| parse_date(time).is_some());
-    match name.to_ascii_lowercase().as_str() {
-        _ if is_date => TimeUnit::Date,
-        "day" => TimeUnit::D,
-        "year" => TimeUnit::Step,
-        _ => TimeUnit::default(),
+/// What a column of a table was taken for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Meaning {
+    /// Its number, from 1.
+    pub column: usize,
+    /// What the table calls it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// What it means; nothing where it is skipped.
+    #[serde(serialize_with = "word")]
+    role: Option<Role>,
+    /// What its times count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unit: Option<&'static str>,
+}
+
+impl Meaning {
+    /// The word that `--columns` would take for it.
+    pub fn word(&self) -> &'static str {
+        self.role.map_or("_", Role::word)
+    }
+}
+
+fn word<S: serde::Serializer>(role: &Option<Role>, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(role.map_or("_", Role::word))
+}
+
+impl fmt::Display for Meaning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.name {
+            Some(name) => write!(f, "'{}' ", shortened(name))?,
+            None => write!(f, "column {} ", self.column)?,
+        }
+        match (self.role, self.unit) {
+            (None, _) => f.write_str("skipped"),
+            (Some(role), Some(unit)) => write!(f, "{} ({unit})", role.word()),
+            (Some(role), None) => f.write_str(role.word()),
+        }
     }
 }
 
@@ -213,17 +234,19 @@ pub fn columns(names: &[&str]) -> impl FnOnce(&Row<'_, '_>, &Intake) -> Result<F
 }
 
 /// Reads a table to its end. `separator` looks at the first row unless the hints say what is between fields,
-/// `first` says which columns there are, and `each` is called after every row.
+/// `first` says which columns there are, and `each` is called after every row. What a first look at the table
+/// found tells what its times count.
 pub fn read(
     source: &mut Source,
     hints: &Hints,
     intake: &mut Intake,
+    sample: Option<&Sample>,
     separator: impl FnOnce(&[u8]) -> Separator,
     first: impl FnOnce(&Row<'_, '_>, &Intake) -> Result<First>,
     mut each: impl FnMut(&Row<'_, '_>, &mut Intake) -> Result<()>,
 ) -> Result<()> {
     let (mut lines, mut fields) = (Lines::new(source), Fields::default());
-    let (mut layout, separator) = loop {
+    let (layout, separator) = loop {
         let Some(line) = lines.line()? else { return Ok(()) };
         if line.is_remark() {
             continue;
@@ -234,11 +257,16 @@ pub fn read(
             First::Header(layout) => (layout, false),
             First::Row(layout) => (layout, true),
         };
-        if matches!(layout.when, When::Time(_)) {
-            layout.unit = hints.time_unit.or(layout.unit);
+        let header = sample.and_then(|sample| sample.header.as_deref());
+        if let Some(time) = layout.time() {
+            let column = sample.and_then(|sample| sample.columns.get(time));
+            intake.yearly = hints.time_unit.is_none() && column.is_some_and(Column::is_yearly);
+            let name = header.and_then(|names| names.get(time)).or(layout.columns.get(time));
+            layout.unit = hints.time_unit.or(layout.unit).or(Some(unit(name, column)));
         }
         intake.nature = layout.nature();
         intake.unit = layout.unit.unwrap_or_default();
+        intake.read_as = layout.describe(header, intake.yearly);
         if is_data {
             layout.take(&row, intake)?;
             each(&row, intake)?;
@@ -254,6 +282,13 @@ pub fn read(
         each(&row, intake)?;
     }
     Ok(())
+}
+
+/// What times count in a column of this name.
+fn unit(name: Option<&String>, column: Option<&Column>) -> TimeUnit {
+    let said = name.and_then(|name| roles(&[name])[0]).and_then(|(_, unit)| unit);
+    let days = name.is_some_and(|name| name.eq_ignore_ascii_case("day"));
+    said.or(column.and_then(Column::unit)).unwrap_or(if days { TimeUnit::D } else { TimeUnit::Step })
 }
 
 /// Nothing to do after a row.

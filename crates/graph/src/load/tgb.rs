@@ -1,11 +1,11 @@
 //! The tables of the Temporal Graph Benchmark: a header, the time first, then source and target as text.
 
-use super::csv::{fields, header, numbered};
+use super::roles::{Role, roles};
 use super::row::{Row, Separator};
-use super::table::{self, First, Layout, is_time, is_weight};
-use super::{Format, Head, Hints, IdKind, Intake, Nature, Source, is_number};
+use super::sample::Sample;
+use super::table::{self, First, Layout};
+use super::{Format, Hints, IdKind, Intake, Nature, Source};
 use crate::error::{Result, listed};
-use crate::time::parse_date;
 
 pub struct Tgb;
 
@@ -31,18 +31,6 @@ impl Format for Tgb {
         IdKind::Text
     }
 
-    fn recognises(&self, head: &Head<'_>) -> bool {
-        let mut rows = head.rows();
-        let Some(first) = rows.next() else { return false };
-        let names = fields(first, first);
-        let time = |row| {
-            fields(row, first).first().is_some_and(|time| is_number(time) || parse_date(time).is_some())
-        };
-        // A table of numbers whose columns all have names we know is better read as one, with ids as numbers.
-        let plain = header(head).is_some_and(|layout| numbered(head, &layout));
-        names.len() >= 3 && is_time(names[0]) && !is_number(names[1]) && rows.all(time) && !plain
-    }
-
     fn read(&self, source: &mut Source, hints: &Hints, intake: &mut Intake) -> Result<()> {
         let first = |row: &Row<'_, '_>, _: &Intake| {
             let names = row.texts();
@@ -51,7 +39,7 @@ impl Format for Tgb {
                 return Err(row
                     .problem(format!("found the columns {found}, expected time, source, target[, weight]")));
             };
-            if !is_time(time) {
+            if !is(time, Role::Time) {
                 let expected = "the name of the time, such as time, ts, day or year";
                 return Err(row.error(0, "time", expected));
             }
@@ -60,10 +48,16 @@ impl Format for Tgb {
             columns.extend(
                 rest.iter()
                     .enumerate()
-                    .map(|(i, name)| if i == 0 && is_weight(name) { "weight" } else { "_" }),
+                    .map(|(i, name)| if i == 0 && is(name, Role::Weight) { "weight" } else { "_" }),
             );
             Layout::named(&columns).map(First::Header).map_err(|problem| row.problem(problem))
         };
-        table::read(source, hints, intake, Separator::guess, first, table::no_more)
+        let sample = Sample::of(source, hints)?;
+        table::read(source, hints, intake, sample.as_ref(), Separator::guess, first, table::no_more)
     }
+}
+
+/// Whether a column of this name has this role.
+fn is(name: &str, role: Role) -> bool {
+    roles(&[name])[0].is_some_and(|(other, _)| other == role)
 }

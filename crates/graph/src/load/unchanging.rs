@@ -2,7 +2,7 @@
 
 use super::row::{Row, Separator};
 use super::table::{First, Layout, no_more, read};
-use super::{Format, Head, Hints, IdKind, Intake, Nature, Source, is_id};
+use super::{Format, Hints, IdKind, Intake, Nature, Source};
 use crate::error::Result;
 
 pub struct Static;
@@ -26,23 +26,6 @@ impl Format for Static {
         Nature::Fixed
     }
 
-    fn recognises(&self, head: &Head<'_>) -> bool {
-        let first = head.rows().next().unwrap_or_default();
-        let split = |row| match Separator::guess_loosely(first.as_bytes()) {
-            Separator::Blank => str::split_ascii_whitespace(row).collect::<Vec<_>>(),
-            Separator::Byte(byte) => row.split(byte as char).map(str::trim).collect(),
-        };
-        let header = is_header(&split(first), IdKind::Number);
-        let mut rows = head.rows().skip(usize::from(header)).peekable();
-        // Three columns may end with a time as well as with a weight: only a header can tell.
-        let width = if header { 2..=3 } else { 2..=2 };
-        rows.peek().is_some()
-            && rows.all(|row| {
-                let fields = split(row);
-                width.contains(&fields.len()) && is_id(fields[0]) && is_id(fields[1])
-            })
-    }
-
     fn read(&self, source: &mut Source, hints: &Hints, intake: &mut Intake) -> Result<()> {
         let first = |row: &Row<'_, '_>, intake: &Intake| {
             let Some(columns) = COLUMNS.get(..row.len()).filter(|columns| columns.len() >= 2) else {
@@ -55,7 +38,7 @@ impl Format for Static {
             let header = is_header(&row.texts(), intake.id_kind);
             Ok(if header { First::Header(layout) } else { First::Row(layout) })
         };
-        read(source, hints, intake, Separator::guess_loosely, first, no_more)
+        read(source, hints, intake, None, Separator::guess_loosely, first, no_more)
     }
 }
 

@@ -120,8 +120,8 @@ fn readers_survive_damaged_examples() {
     for (name, text, hints) in examples.chain(others) {
         let format = load::find(name).unwrap();
         try_all(name, text, |bytes| {
-            let source = Source::from_bytes("f", bytes.clone())?;
-            load::detect(&source).map(drop).ok();
+            let mut source = Source::from_bytes("f", bytes.clone())?;
+            load::detect(&mut source, &Hints::default()).map(drop).ok();
             load::read_bytes(format, &hints, "f", bytes, &folder).map(drop)
         });
     }

@@ -50,8 +50,8 @@ fn every_example_is_recognised_and_read() {
     assert_eq!(expected.len(), load::ALL.len());
     for (format, (name, edges)) in load::ALL.iter().zip(expected) {
         assert_eq!(format.name(), *name);
-        let source = Source::from_bytes("f", format.example().into()).unwrap();
-        assert_eq!(load::detect(&source).unwrap().name(), *name);
+        let mut source = Source::from_bytes("f", format.example().into()).unwrap();
+        assert_eq!(load::detect(&mut source, &Hints::default()).unwrap().name(), *name);
         let intake = read(name, &Hints::default(), format.example()).unwrap();
         assert_eq!(intake.nature, format.nature(), "{name}");
         assert_eq!(shown(intake), *edges, "{name}");
@@ -63,8 +63,8 @@ fn line_ends_and_marks_do_not_matter() {
     for format in load::ALL {
         let plain = shown(read(format.name(), &Hints::default(), format.example()).unwrap());
         let other = format!("\u{feff}{}", format.example().replace('\n', "\r\n"));
-        let source = Source::from_bytes("f", other.clone().into()).unwrap();
-        assert_eq!(load::detect(&source).unwrap().name(), format.name());
+        let mut source = Source::from_bytes("f", other.clone().into()).unwrap();
+        assert_eq!(load::detect(&mut source, &Hints::default()).unwrap().name(), format.name());
         assert_eq!(
             shown(read(format.name(), &Hints::default(), &other).unwrap()),
             plain,
@@ -84,17 +84,18 @@ fn line_ends_and_marks_do_not_matter() {
 #[test]
 fn inputs_are_recognised_or_left_to_the_user() {
     for (text, expected) in [
-        ("1 2 3\n4 5 6.5\n", Some("snap")),
-        ("# a remark\n1\t2\t3\n", Some("snap")),
-        ("1 2 1 979081200\n", Some("konect")),
+        ("1 2 3\n4 5 6.5\n", None),
+        ("# a remark\n1\t2\t979081200\n", Some("snap")),
+        ("1 2 1 979081200\n", None),
+        ("1 2 -1 979081200\n", Some("konect")),
         ("% bip\n1 2\n", Some("konect")),
-        ("0 1 5 6\n0 1 7 8\n", Some("deltas")),
+        ("0 1 5 6\n1 -1 5 6\n", Some("deltas")),
         ("7 1 5 979081200\n9 1 7 979081201\n", Some("konect")),
-        ("1 2 979081200 1\n", None),
-        ("1 2 979081200 RT\n", None),
+        ("1 2 979081200 1\n", Some("csv")),
+        ("1 2 979081200 RT\n", Some("csv")),
         ("31220,1558,1567,3B,3B\n", None),
         ("0\t5\t16\t1998-11-13T12:07:00\n", None),
-        ("1,2,979081200,1\n", None),
+        ("1,2,979081200,1\n", Some("csv")),
         ("1,2\n3,4\n", Some("static")),
         ("source,target\n3,4\n", Some("static")),
         ("node_1 node_2\n3 4\n", Some("static")),
@@ -106,11 +107,11 @@ fn inputs_are_recognised_or_left_to_the_user() {
         (",u,i,ts,label,idx\n0,1,2,3.0,0.0,1\n", Some("jodie")),
         ("user_id,item_id,timestamp,state_label,f\n1,1,0,0,1,2\n", Some("jodie")),
         ("{\"edges\": []}", Some("pygt")),
-        ("one two\n", None),
+        ("one two\n", Some("csv")),
         ("773869,767541,767542,717447,717446,717445,773062\n64.4,67.6,67.1,61.5,66.9,68.75,65.1\n", None),
     ] {
-        let source = Source::from_bytes("f", text.into()).unwrap();
-        match (load::detect(&source), expected) {
+        let mut source = Source::from_bytes("f", text.into()).unwrap();
+        match (load::detect(&mut source, &Hints::default()), expected) {
             (Ok(format), expected) => assert_eq!(Some(format.name()), expected, "{text}"),
             (Err(error), expected) => assert!(expected.is_none(), "{error}"),
         }
@@ -140,7 +141,7 @@ fn units_come_from_the_user_the_header_or_the_values() {
     let unit = |format: &str, hints: &Hints, text: &str| read(format, hints, text).unwrap().unit;
     let told = Hints { time_unit: Some(TimeUnit::H), ..Hints::default() };
     for (name, expected) in [
-        ("timestamp", TimeUnit::S),
+        ("timestamp", TimeUnit::Step),
         ("timestamp_ms", TimeUnit::Ms),
         ("time_us", TimeUnit::Us),
         ("ts_ns", TimeUnit::Ns),
@@ -154,6 +155,15 @@ fn units_come_from_the_user_the_header_or_the_values() {
         assert_eq!(unit("csv", &told, &format!("u,v,{name}\n1,2,3\n")), TimeUnit::H, "{name}");
     }
     assert_eq!(unit("csv", &Hints::default(), "u,v,t\n1,2,2012-03-01\n"), TimeUnit::Date);
+    for (time, expected) in [
+        ("1330560000", TimeUnit::S),
+        ("1330560000000", TimeUnit::Ms),
+        ("1330560000000000", TimeUnit::Us),
+        ("1330560000000000000", TimeUnit::Ns),
+        ("13305600000", TimeUnit::Step),
+    ] {
+        assert_eq!(unit("snap", &Hints::default(), &format!("1 2 {time}\n")), expected, "{time}");
+    }
     assert_eq!(unit("tgb", &Hints::default(), "ts_ms,u,v\n1,2,3\n"), TimeUnit::Ms);
     assert_eq!(unit("snap", &told, "1 2 3\n"), TimeUnit::H);
     for name in ["pygt", "deltas", "static", "matrix", "adjacency"] {

@@ -4,6 +4,7 @@
 mod bad;
 mod damaged;
 mod good;
+mod messy;
 mod side;
 
 use kymo_graph::Result;
