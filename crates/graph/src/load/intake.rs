@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use crate::error::{Error, Result, shortened};
 use crate::event::{Event, EventLog};
 use crate::ids::{IdMap, Side};
-use crate::load::row::Row;
+use crate::load::row::{Row, Style};
 use crate::progress::Progress;
 use crate::snapshot::{Step, Vertex};
 use crate::time::TimeUnit;
@@ -48,6 +48,8 @@ pub struct Signal {
 
 /// Everything read so far.
 pub struct Intake {
+    /// The names of the inputs, for messages.
+    pub inputs: Vec<String>,
     /// The vertices.
     pub ids: IdMap,
     /// How they are written.
@@ -60,6 +62,8 @@ pub struct Intake {
     pub nature: Nature,
     /// What times count.
     pub unit: TimeUnit,
+    /// How numbers and dates are written, in files beside the input too.
+    pub style: Style,
     /// Features by step, where the input has them.
     pub signal: Signal,
     /// Values to be predicted by step, where the input has them.
@@ -94,12 +98,14 @@ impl Intake {
     /// An empty intake that keeps to `memory` bytes by writing into `folder`.
     pub fn new(folder: &Path, memory: usize, progress: &Progress) -> Self {
         Intake {
+            inputs: Vec::new(),
             ids: IdMap::default(),
             id_kind: IdKind::default(),
             bipartite: false,
             log: EventLog::new(folder),
             nature: Nature::Events,
             unit: TimeUnit::S,
+            style: Style::default(),
             signal: Signal::default(),
             targets: Signal::default(),
             classes: Classes::default(),
@@ -129,10 +135,8 @@ impl Intake {
     fn vertex(&mut self, row: &Row<'_, '_>, index: usize, name: &str, side: Side) -> Result<Vertex> {
         match self.id_kind {
             IdKind::Number => self.ids.number(side, row.id(index, name)?),
-            IdKind::Text => match row.field(index) {
-                [] => Err(row.error(index, name, "the name of a vertex")),
-                text => self.ids.text(side, text),
-            },
+            IdKind::Text if row.is_missing(index) => Err(row.missing_vertex(index, name)),
+            IdKind::Text => self.ids.text(side, row.field(index)),
         }
     }
 

@@ -218,25 +218,26 @@ pub fn read(
     source: &mut Source,
     hints: &Hints,
     intake: &mut Intake,
-    separator: impl FnOnce(&[u8]) -> Separator,
+    separator: impl Fn(&[u8]) -> Separator,
     first: impl FnOnce(&Row<'_, '_>, &Intake) -> Result<First>,
     mut each: impl FnMut(&Row<'_, '_>, &mut Intake) -> Result<()>,
 ) -> Result<()> {
-    let (mut lines, mut fields) = (Lines::new(source), Fields::default());
+    let (mut lines, mut fields) = (Lines::new(source), Fields::new(hints.style));
     let (mut layout, separator) = loop {
-        let Some(line) = lines.line()? else { return Ok(()) };
+        let found = lines.record(|line| hints.separator_of(line, &separator))?;
+        let Some((line, separator)) = found else { return Ok(()) };
         if line.is_remark() {
             continue;
         }
-        let separator = hints.separator().unwrap_or_else(|| separator(line.text));
         let row = line.split(separator, &mut fields);
         let (mut layout, is_data) = match first(&row, intake)? {
             First::Header(layout) => (layout, false),
             First::Row(layout) => (layout, true),
         };
         if matches!(layout.when, When::Time(_)) {
-            layout.unit = hints.time_unit.or(layout.unit);
+            layout.unit = hints.unit().or(layout.unit);
         }
+        layout.weight = layout.weight.filter(|_| !hints.no_weights);
         intake.nature = layout.nature();
         intake.unit = layout.unit.unwrap_or_default();
         if is_data {
@@ -245,7 +246,7 @@ pub fn read(
         }
         break (layout, separator);
     };
-    while let Some(line) = lines.line()? {
+    while let Some((line, separator)) = lines.record(|_| separator)? {
         if line.is_remark() {
             continue;
         }
