@@ -112,9 +112,9 @@ impl<'a> Row<'a, '_> {
     #[cold]
     pub fn missing_vertex(&self, index: usize, name: &str) -> Error {
         let expected = match self.field(index) {
-            b"" => "the id or name of a vertex; fill it in or leave the row out",
+            b"" => "a vertex id or name; fill it in or leave the row out",
             _ => {
-                "the id or name of a vertex, but this says that there is none; leave the row out, or put it \
+                "a vertex id or name, but this says that there is none; leave the row out, or put it \
                   in quotes if it is a name"
             }
         };
@@ -303,7 +303,8 @@ mod tests {
 
     #[test]
     fn classes_are_whole_numbers_of_a_sensible_size() {
-        let class = |text: &str| said(text.to_owned() + "\n", Style::default(), |row| row.class(0, "label", 10));
+        let class =
+            |text: &str| said(text.to_owned() + "\n", Style::default(), |row| row.class(0, "label", 10));
         for (text, expected) in [("9", "Some(9)"), ("0.0", "Some(0)"), ("-1", "None"), ("-1.0", "None")] {
             assert_eq!(class(text), expected, "{text}");
         }
@@ -325,6 +326,6 @@ mod tests {
         let weight = said("NA", Style::default(), |row| row.value(0, "weight"));
         assert!(weight.contains("the value is missing") && weight.contains("--weight none"), "{weight}");
         let id = said("null", Style::default(), |row| row.id(0, "source"));
-        assert!(id.contains("column 1 (source): found 'null', expected the id or name of a vertex"), "{id}");
+        assert!(id.contains("column 1 (source): found 'null', expected a vertex id or name"), "{id}");
     }
 }

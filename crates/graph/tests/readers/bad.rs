@@ -69,7 +69,7 @@ const BAD: &[(&str, &str, &str)] = &[
     ("static", "1 x\n", "f, line 1, column 2 (target): found 'x', expected a vertex id"),
     ("csv", "u,v,t\n,2,3\n", "f, line 2, column 1 (source): found nothing, expected a vertex id"),
     ("jodie", "u,i,ts,label\nx,2,3,0\n", "f, line 2, column 1 (source): found 'x', expected a vertex id"),
-    ("tgb", "ts,u,v\n1,,3\n", "f, line 2, column 2 (source): found nothing, expected the name of a vertex"),
+    ("tgb", "ts,u,v\n1,,3\n", "f, line 2, column 2 (source): found nothing, expected a vertex id or name"),
     ("adjacency", "1 2\n3 x\n", "f, line 2, column 2 (target): found 'x', expected a vertex id"),
     ("adjacency", "-1\n", "f, line 1, column 1 (target): found '-1', expected a vertex id"),
     // Times, steps, weights and labels.

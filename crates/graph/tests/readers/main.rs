@@ -5,6 +5,7 @@ mod bad;
 mod damaged;
 mod good;
 mod side;
+mod written;
 
 use kymo_graph::Result;
 use kymo_graph::load::{self, Hints, Intake};
