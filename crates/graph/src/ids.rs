@@ -139,8 +139,8 @@ impl IdMap {
         Ok(vertex)
     }
 
-    /// Gives vertices that were numbers these names, in the order in which they appeared. They keep their final
-    /// order, and can still be found by their numbers, none of which may be one of the names.
+    /// Gives vertices that were numbers these names, in the order in which they appeared. They keep their
+    /// final order, and can still be found by their numbers, none of which may be one of the names.
     pub fn name_all(&mut self, names: &[&[u8]]) {
         self.settled = self.order();
         for (vertex, name) in (0..).zip(names) {

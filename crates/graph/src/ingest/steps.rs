@@ -141,8 +141,8 @@ impl Maker<'_> {
                 format!("step {step} takes back the edge {source} -> {target}, which is not there")
             }
             Why::Sum(sum) => format!(
-                "the weights of the edge {source} -> {target} in step {step} sum to {sum:e}, expected at most \
-                 3.4e38; scale them, or pass --weight last, count or none"
+                "the weights of the edge {source} -> {target} in step {step} sum to {sum:e}, expected at \
+                 most 3.4e38; scale them, or pass --weight last, count or none"
             ),
         };
         Error::input(Place::file(listed(&self.inputs)), problem)

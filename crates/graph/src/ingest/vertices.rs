@@ -163,8 +163,8 @@ impl Arranged {
             return Ok(());
         }
         let problem = format!(
-            "has values for {rows} step(s), but the graph has {steps}; cut it into {rows} steps with --window \
-             or --steps, or give a row for each step"
+            "has values for {rows} step(s), but the graph has {steps}; cut it into {rows} steps with \
+             --window or --steps, or give a row for each step"
         );
         Err(Error::settings("signal", problem))
     }

@@ -1,6 +1,7 @@
 //! A line cut into fields: numbers, times and vertices, with errors that say where.
 
-pub use super::line::{Fields, Line, Lines, Separator};
+pub use super::line::{Fields, Line, Lines};
+pub use super::separator::Separator;
 pub use super::value::{Style, digits};
 
 use super::value::{date_advice, is_missing};

@@ -108,8 +108,8 @@ fn sums_beyond_all_weights_name_the_edge_the_step_and_the_file() {
     let error = stored(&[("f.csv", rows)], settings(Life::Steps(0), false)).unwrap_err();
     assert_eq!(
         error,
-        "f.csv: the weights of the edge b -> a in step 3 sum to 4e38, expected at most 3.4e38; scale them, or \
-         pass --weight last, count or none"
+        "f.csv: the weights of the edge b -> a in step 3 sum to 4e38, expected at most 3.4e38; scale them, \
+         or pass --weight last, count or none"
             .replace("4e38,", &format!("{:e},", 2.0 * f64::from(2e38f32)))
     );
     // In two steps it is too much only where the edge lives on, or where both directions count.
