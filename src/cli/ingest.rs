@@ -7,9 +7,10 @@ use std::time::Duration;
 use clap::Args;
 use kymo_graph::cut::{Cut, Life, WeightRule};
 use kymo_graph::ingest::{self, Features, LEAST_MEMORY, Settings};
+use kymo_graph::load::row::Style;
 use kymo_graph::load::side::FeatureLayout;
 use kymo_graph::load::{self, Hints, IdKind, Meaning};
-use kymo_graph::time::TimeUnit;
+use kymo_graph::time::{DateOrder, TimeUnit};
 use kymo_graph::{Error, Progress, Result, Store};
 use serde::Serialize;
 
@@ -18,9 +19,9 @@ use super::watch::Watch;
 
 /// Read files into a store of snapshots
 ///
-/// The format is detected unless given, gzip is transparent, and rows out of order are sorted. Events are cut
-/// into steps by --window, --steps or --events (default: 50 windows of one length); inputs that number their
-/// steps keep them.
+/// The format is detected unless given, files packed with gzip, zstd, xz or bzip2 are unpacked, and rows out
+/// of order are sorted. Events are cut into steps by --window, --steps or --events (default: 50 windows of
+/// one length); inputs that number their steps keep them.
 #[derive(Args, Debug)]
 #[command(after_help = after_help())]
 pub struct Ingest {
@@ -70,6 +71,12 @@ pub struct Ingest {
     /// What times count: s, ms, us, ns, m, h, d, date (ISO 8601), step (nothing)
     #[arg(long, value_name = "UNIT", help_heading = "Reading")]
     time_unit: Option<TimeUnit>,
+    /// Dates that are not ISO 8601: mdy (12/31/2012 5:30 PM), dmy (31.12.2012 17:30) or ymd (20121231)
+    #[arg(long, value_name = "ORDER", help_heading = "Reading")]
+    dates: Option<DateOrder>,
+    /// What stands before the decimals of numbers
+    #[arg(long, value_enum, default_value = "point", help_heading = "Reading")]
+    decimal: Decimal,
     /// How vertices are written
     #[arg(long, value_enum, help_heading = "Reading")]
     ids: Option<Ids>,
@@ -119,6 +126,12 @@ enum Weight {
 enum SelfLoops {
     Keep,
     Drop,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, clap::ValueEnum)]
+enum Decimal {
+    Point,
+    Comma,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -203,6 +216,8 @@ impl Ingest {
                     Ids::Number => IdKind::Number,
                     Ids::Text => IdKind::Text,
                 }),
+                style: Style { decimal_comma: self.decimal == Decimal::Comma, dates: self.dates },
+                no_weights: false,
             },
             bipartite: self.bipartite,
             cut: self.window.or(self.steps.map(Cut::Steps)).or(self.events.map(Cut::Events)),

@@ -74,6 +74,8 @@ pub struct IdMap {
     names: Vec<Box<[u8]>>,
     name_bytes: usize,
     keep_order: bool,
+    /// The order of the first vertices, where it is settled.
+    settled: Vec<Vertex>,
 }
 
 impl IdMap {
@@ -137,11 +139,31 @@ impl IdMap {
         Ok(vertex)
     }
 
+    /// Gives vertices that were numbers these names, in the order in which they appeared. They keep their
+    /// final order, and can still be found by their numbers, none of which may be one of the names.
+    pub fn name_all(&mut self, names: &[&[u8]]) {
+        self.settled = self.order();
+        for (vertex, name) in (0..).zip(names) {
+            self.spaces[Side::Left as usize].names.insert((*name).into(), vertex);
+            self.name_bytes += name.len();
+        }
+        self.names = names.iter().map(|&name| name.into()).collect();
+    }
+
+    /// Names of vertices for which `wanted` holds, as written in the input.
+    pub fn names_where(&self, wanted: impl Fn(Vertex) -> bool) -> Vec<String> {
+        let name = |vertex: Vertex| match self.names.get(vertex as usize) {
+            Some(name) => String::from_utf8_lossy(name).into_owned(),
+            None => self.numbers[vertex as usize].to_string(),
+        };
+        (0..self.sides.len() as Vertex).filter(|&vertex| wanted(vertex)).map(name).collect()
+    }
+
     /// The number of a vertex seen before, by its id in either side, written as in the input.
     pub fn find(&self, id: &str) -> Option<Vertex> {
         self.spaces.iter().find_map(|space| {
-            if !space.names.is_empty() {
-                return space.names.get(id.as_bytes()).copied();
+            if let Some(&vertex) = space.names.get(id.as_bytes()) {
+                return Some(vertex);
             }
             let id: u64 = id.parse().ok()?;
             let entry = if id < TABLE { space.table.get(id as usize) } else { space.numbers.get(&id) };
@@ -151,7 +173,8 @@ impl IdMap {
 
     /// The vertices in their final order.
     pub fn order(&self) -> Vec<Vertex> {
-        let mut order: Vec<Vertex> = (0..self.sides.len() as u32).collect();
+        let mut order = self.settled.clone();
+        order.extend(order.len() as Vertex..self.sides.len() as Vertex);
         let named = !self.names.is_empty();
         let compare = |&a: &Vertex, &b: &Vertex| -> Ordering {
             let (a, b) = (a as usize, b as usize);
@@ -160,7 +183,7 @@ impl IdMap {
             };
             self.sides[a].cmp(&self.sides[b]).then_with(ids)
         };
-        if !self.keep_order {
+        if !self.keep_order && self.settled.is_empty() {
             order.sort_unstable_by(compare);
         }
         order
@@ -237,5 +260,20 @@ mod tests {
             }
             assert_eq!(map.rank().0, Ids::Text(expected.map(String::from).to_vec()));
         }
+    }
+
+    #[test]
+    fn vertices_that_get_names_keep_their_order_and_their_numbers() {
+        let mut map = IdMap::default();
+        for id in [7, 3, 9] {
+            map.number(Side::Left, id).unwrap();
+        }
+        map.name_all(&[b"seven", b"three", b"nine"]);
+        assert_eq!([map.find("seven"), map.find("3"), map.find("4")], [Some(0), Some(1), None]);
+        assert_eq!(map.text(Side::Left, b"a").unwrap(), 3);
+        assert_eq!(map.names_where(|vertex| vertex > 1), ["nine", "a"]);
+        let (ids, _, ranks) = map.rank();
+        assert_eq!(ids, Ids::Text(["three", "seven", "nine", "a"].map(String::from).to_vec()));
+        assert_eq!(ranks, [1, 0, 2, 3]);
     }
 }

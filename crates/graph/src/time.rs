@@ -77,7 +77,24 @@ impl TimeUnit {
             TimeUnit::Date => "dates",
         }
     }
+
+    /// Whether a time in this unit can be meant: within the years -9999 to 9999, or without a unit, where
+    /// neighbouring whole numbers can be told apart.
+    #[inline]
+    pub fn holds(self, time: f64) -> bool {
+        match self.per_second() {
+            Some(per_second) => (EARLIEST * per_second..LATEST * per_second).contains(&time),
+            None => time.abs() <= EXACT,
+        }
+    }
 }
+
+/// Seconds from 1970 to the first that a calendar has, and to the first that it has no more.
+const EARLIEST: f64 = -377_705_116_800.0;
+const LATEST: f64 = 253_402_300_800.0;
+
+/// Up to here whole numbers are exact.
+const EXACT: f64 = (1u64 << 53) as f64;
 
 impl fmt::Display for TimeUnit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -97,8 +114,63 @@ impl FromStr for TimeUnit {
     }
 }
 
-/// Seconds since 1970 of a date, with or without a time of day; without an offset it is taken as UTC.
+/// In which order a date gives its year, month and day.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DateOrder {
+    /// Month, day, year, as in the United States.
+    Mdy,
+    /// Day, month, year, as in Europe.
+    Dmy,
+    /// Year, month, day, also without anything between them.
+    Ymd,
+}
+
+/// Every order by its name.
+pub const ORDERS: &[(&str, DateOrder)] =
+    &[("mdy", DateOrder::Mdy), ("dmy", DateOrder::Dmy), ("ymd", DateOrder::Ymd)];
+
+impl DateOrder {
+    /// A date written like this.
+    pub fn example(self) -> &'static str {
+        match self {
+            DateOrder::Mdy => "12/31/2012 5:30 PM",
+            DateOrder::Dmy => "31.12.2012 17:30",
+            DateOrder::Ymd => "20121231 or 2012/12/31",
+        }
+    }
+}
+
+impl fmt::Display for DateOrder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(ORDERS.iter().find(|(_, order)| order == self).map_or("", |(name, _)| name))
+    }
+}
+
+impl FromStr for DateOrder {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        ORDERS.iter().find(|(name, _)| *name == text).map(|&(_, order)| order).ok_or_else(|| {
+            Error::settings("--dates", format!("found '{text}', expected one of mdy, dmy, ymd"))
+        })
+    }
+}
+
+/// Seconds since 1970 of a date that begins with its year, with or without a time of day; without an offset
+/// it is taken as UTC. Digits alone are no date: they may count anything.
 pub fn parse_date(text: &str) -> Option<f64> {
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+    if is_number { None } else { parse_iso(text).or_else(|| parse_ordered(text, DateOrder::Ymd)) }
+}
+
+/// As [`parse_date`], but dates that are not ISO 8601 have their year, month and day in this order.
+pub fn parse_date_as(text: &str, order: DateOrder) -> Option<f64> {
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+    let iso = if is_number { None } else { parse_iso(text) };
+    iso.or_else(|| parse_ordered(text, order))
+}
+
+fn parse_iso(text: &str) -> Option<f64> {
     let seconds = |stamp: Timestamp| stamp.as_microsecond() as f64 / 1e6;
     if let Ok(stamp) = text.parse::<Timestamp>() {
         return Some(seconds(stamp));
@@ -106,6 +178,47 @@ pub fn parse_date(text: &str) -> Option<f64> {
     let civil =
         text.parse::<DateTime>().or_else(|_| text.parse::<Date>().map(|date| date.at(0, 0, 0, 0))).ok()?;
     civil.to_zoned(TimeZone::UTC).ok().map(|zoned| seconds(zoned.timestamp()))
+}
+
+/// Three numbers with one of `/`, `.` and `-` between them, or eight digits where the year is first; then
+/// perhaps a time of day, AM or PM, and an offset.
+fn parse_ordered(text: &str, order: DateOrder) -> Option<f64> {
+    let (date, clock) = text.split_once([' ', 'T']).map_or((text, ""), |(date, clock)| (date, clock.trim()));
+    let between = date.chars().find(|c| !c.is_ascii_digit());
+    let parts: Vec<&str> = match (between, order) {
+        (Some(between @ ('/' | '.' | '-')), _) => date.split(between).collect(),
+        (None, DateOrder::Ymd) if date.len() == 8 => vec![&date[..4], &date[4..6], &date[6..]],
+        _ => return None,
+    };
+    let &[first, second, third] = parts.as_slice() else { return None };
+    let (year, month, day) = match order {
+        DateOrder::Mdy => (third, first, second),
+        DateOrder::Dmy => (third, second, first),
+        DateOrder::Ymd => (first, second, third),
+    };
+    let short = |part: &str| part.len() <= 2 && part.bytes().all(|byte| byte.is_ascii_digit());
+    if year.len() != 4 || !short(month) || !short(day) {
+        return None;
+    }
+    let date = Date::new(year.parse().ok()?, month.parse().ok()?, day.parse().ok()?).ok()?;
+    if clock.is_empty() {
+        return parse_iso(&date.to_string());
+    }
+    let clock = clock.to_ascii_uppercase();
+    let clock = clock.strip_suffix(" UTC").or(clock.strip_suffix(" GMT")).unwrap_or(&clock);
+    let (clock, half) = match (clock.strip_suffix("AM"), clock.strip_suffix("PM")) {
+        (Some(clock), _) => (clock, Some(0)),
+        (_, Some(clock)) => (clock, Some(12)),
+        _ => (clock, None),
+    };
+    let (hour, rest) = clock.trim().split_once(':')?;
+    let hour: u8 = hour.parse().ok()?;
+    let hour = match half {
+        None => hour,
+        Some(half) if (1..=12).contains(&hour) => hour % 12 + half,
+        Some(_) => return None,
+    };
+    parse_iso(&format!("{date}T{hour:02}:{}", rest.replace(" +", "+").replace(" -", "-")))
 }
 
 /// The date and time in UTC of seconds since 1970.
@@ -208,8 +321,47 @@ mod tests {
         assert_eq!(parse_date("1998-11-13 12:07:00"), Some(910958820.0));
         assert_eq!(parse_date("1998-11-13T12:07:00.5Z"), Some(910958820.5));
         assert_eq!(parse_date("1998-11-13T12:07:00+01:00"), Some(910955220.0));
-        for bad in ["", "yesterday", "1998-13-01", "1998", "1e9"] {
+        assert_eq!(parse_date("1998-11-13 12:07:00 UTC"), Some(910958820.0));
+        assert_eq!(parse_date("1998-11-13 12:07:00 +0100"), Some(910955220.0));
+        assert_eq!(parse_date("1998-11-13 12:07"), Some(910958820.0));
+        assert_eq!(parse_date("1998/11/13 12:07"), Some(910958820.0));
+        assert_eq!(parse_date("1970/1/2"), Some(86400.0));
+        for bad in ["", "yesterday", "1998-13-01", "1998", "1e9", "01/02/1970", "19981113", "1.2.3", "-"] {
             assert_eq!(parse_date(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn other_dates_are_read_in_the_order_named() {
+        let day = |text: &str| parse_date(text);
+        for (text, [mdy, dmy, ymd]) in [
+            ("01/02/2020", [day("2020-01-02"), day("2020-02-01"), None]),
+            ("13.2.2020", [None, day("2020-02-13"), None]),
+            ("12-31-2012 5:30 PM", [day("2012-12-31T17:30:00"), None, None]),
+            ("12/31/2012 12:30:05am", [day("2012-12-31T00:30:05"), None, None]),
+            ("31.12.2012 17:30+01:00", [None, day("2012-12-31T16:30:00"), None]),
+            ("20121231", [None, None, day("2012-12-31")]),
+            ("2012/12/31", [None, None, day("2012-12-31")]),
+            ("2012-12-31", [day("2012-12-31"); 3]),
+            ("31/12/12", [None; 3]),
+            ("12/31/2012 13:30 PM", [None; 3]),
+            ("12/31/2012 25:00", [None; 3]),
+            ("02/30/2012", [None; 3]),
+            ("20121231x", [None; 3]),
+        ] {
+            let found = [DateOrder::Mdy, DateOrder::Dmy, DateOrder::Ymd].map(|o| parse_date_as(text, o));
+            assert_eq!(found, [mdy, dmy, ymd], "{text}");
+        }
+    }
+
+    #[test]
+    fn times_end_where_the_calendar_does() {
+        assert_eq!(parse_iso("9999-12-30").unwrap() + 2.0 * 86400.0, LATEST);
+        assert_eq!(parse_iso("-009999-01-03").unwrap() - 2.0 * 86400.0, EARLIEST);
+        for &(name, unit) in UNITS {
+            let last = unit.per_second().map_or(EXACT, |per_second| (LATEST - 1.0) * per_second);
+            assert!(unit.holds(last) && unit.holds(-last) && unit.holds(0.0), "{name}");
+            assert!(!unit.holds(2.0 * last) && !unit.holds(-2.0 * last) && !unit.holds(9e99), "{name}");
         }
     }
 

@@ -38,6 +38,24 @@ impl FromStr for Life {
     }
 }
 
+/// An edge that makes a step impossible, and why.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Impossible {
+    /// The edge, as numbered in the store.
+    pub edge: Edge,
+    /// What is wrong with it.
+    pub why: Why,
+}
+
+/// What can be wrong with an edge.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Why {
+    /// It is taken back although it is not there.
+    NotThere,
+    /// Its weights sum to this, which is more than a weight can be.
+    Sum(f64),
+}
+
 /// Carries edges from step to step.
 pub struct Carry {
     life: Life,
@@ -53,9 +71,9 @@ impl Carry {
     }
 
     /// The graph of the next step, whose own rows are `own`.
-    pub fn step(&mut self, own: Vec<Folded>) -> Result<Snapshot<'static>> {
+    pub fn step(&mut self, own: Vec<Folded>) -> Result<Snapshot<'static>, Impossible> {
         match self.life {
-            Life::Steps(0) => Ok(snapshot(&own)),
+            Life::Steps(0) => snapshot(&own),
             Life::Steps(steps) => {
                 if self.recent.len() > steps {
                     self.recent.pop_front();
@@ -65,19 +83,15 @@ impl Carry {
                 for own in &self.recent {
                     whole = merge_two(whole, own, self.rule);
                 }
-                Ok(snapshot(&whole))
+                snapshot(&whole)
             }
             Life::Forever => {
                 if let Some(edge) = self.missing(&own) {
-                    let (u, v) = (edge.source(), edge.target());
-                    let problem = format!(
-                        "takes back the edge {u} -> {v} (as numbered in the store), which is not there"
-                    );
-                    return Err(Error::settings("input", format!("a step {problem}")));
+                    return Err(Impossible { edge, why: Why::NotThere });
                 }
                 let whole = merge_two(std::mem::take(&mut self.all), &own, self.rule);
                 self.all = whole.into_iter().filter(Folded::is_present).collect();
-                Ok(snapshot(&self.all))
+                snapshot(&self.all)
             }
         }
     }
@@ -89,13 +103,17 @@ impl Carry {
     }
 }
 
-fn snapshot(folded: &[Folded]) -> Snapshot<'static> {
+/// The edges that are there. Sums are exact so far; this is where they become weights.
+fn snapshot(folded: &[Folded]) -> Result<Snapshot<'static>, Impossible> {
     let present = || folded.iter().filter(|entry| entry.is_present());
+    if let Some(entry) = present().find(|entry| !(entry.value as f32).is_finite()) {
+        return Err(Impossible { edge: entry.edge, why: Why::Sum(entry.value) });
+    }
     let weights = present().any(|entry| entry.value as f32 != 1.0);
-    Snapshot {
+    Ok(Snapshot {
         edges: present().map(|entry| entry.edge).collect(),
         weights: weights.then(|| Cow::Owned(present().map(|entry| entry.value as f32).collect())),
-    }
+    })
 }
 
 #[cfg(test)]
@@ -127,7 +145,7 @@ mod tests {
             for step in 0..8 {
                 let carried = carry.step(folder.fold(&select(step, step))).unwrap();
                 let from = match life { Life::Steps(k) => step.saturating_sub(k), Life::Forever => 0 };
-                prop_assert_eq!(carried, snapshot(&folder.fold(&select(from, step))));
+                prop_assert_eq!(carried, snapshot(&folder.fold(&select(from, step))).unwrap());
             }
         }
     }
@@ -143,12 +161,33 @@ mod tests {
         assert_eq!(carry.step(folder.fold(&[remove, add, remove])).unwrap().len(), 0);
         assert_eq!(carry.step(folder.fold(&[add])).unwrap().len(), 1);
         assert_eq!(carry.step(folder.fold(&[remove])).unwrap().len(), 0);
-        assert!(
-            carry
-                .step(folder.fold(&[remove]))
-                .unwrap_err()
-                .to_string()
-                .contains("takes back the edge 0 -> 1")
-        );
+        let impossible = Impossible { edge: Edge::new(0, 1), why: Why::NotThere };
+        assert_eq!(carry.step(folder.fold(&[remove])), Err(impossible));
+    }
+
+    #[test]
+    fn a_sum_that_no_weight_can_be_is_refused_however_it_comes_about() {
+        let fold = |undirected, rows: &[(u32, u32, f32)]| {
+            let folder = Folder { rule: WeightRule::Sum, undirected, drop_self_loops: false, ranks: &[0, 1] };
+            folder.fold(&rows.iter().map(|&(u, v, weight)| Event::new(u, v, 0.0, weight)).collect::<Vec<_>>())
+        };
+        let refused = |result: Result<Snapshot<'static>, Impossible>| match result {
+            Err(Impossible { edge, why: Why::Sum(sum) }) => (edge, (sum / 1e37).round()),
+            other => panic!("{other:?}"),
+        };
+        // In one step, in two directions of an undirected edge, and over the life of an edge.
+        let own = || Carry::new(Life::Steps(0), WeightRule::Sum);
+        let one = fold(false, &[(0, 1, 2e38), (0, 1, 2e38)]);
+        assert_eq!(refused(own().step(one)), (Edge::new(0, 1), 40.0));
+        let both = fold(true, &[(0, 1, -2e38), (1, 0, -2e38)]);
+        assert_eq!(refused(own().step(both)), (Edge::new(1, 0), -40.0));
+        for life in [Life::Steps(1), Life::Forever] {
+            let mut carry = Carry::new(life, WeightRule::Sum);
+            carry.step(fold(false, &[(0, 1, 2e38)])).unwrap();
+            assert_eq!(refused(carry.step(fold(false, &[(0, 1, 3e38)]))), (Edge::new(0, 1), 50.0));
+        }
+        // What passes the bound on the way but ends below it is a weight.
+        let back = fold(false, &[(0, 1, 2e38), (0, 1, 2e38), (0, 1, -3e38)]);
+        assert!(own().step(back).is_ok());
     }
 }

@@ -4,7 +4,7 @@ mod fold;
 mod life;
 
 pub use fold::{Folded, Folder, Pieces, WeightRule};
-pub use life::{Carry, Life};
+pub use life::{Carry, Impossible, Life, Why};
 
 use std::str::FromStr;
 

@@ -216,8 +216,12 @@ fn read(
     if format.is_none() && settings.hints.columns.is_some() {
         format = Some(load::find("csv")?);
     }
+    intake.style = settings.hints.style;
+    let no_weights = matches!(settings.weight, Some(WeightRule::Count | WeightRule::None));
+    let hints = Hints { no_weights: settings.hints.no_weights || no_weights, ..settings.hints.clone() };
     for path in inputs {
         let mut source = Source::open(path, progress)?;
+        intake.inputs.push(source.name().into());
         let before = intake.log.len();
         let format = match format {
             Some(format) => format,
@@ -229,7 +233,7 @@ fn read(
             intake.id_kind = settings.hints.ids.unwrap_or(format.id_kind());
         }
         intake.wants_event_features = settings.features == Features::Events;
-        format.read(&mut source, &settings.hints, intake)?;
+        format.read(&mut source, &hints, intake)?;
         intake.finish_input()?;
         if intake.log.len() == before {
             let problem = format!(

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use rayon::prelude::*;
 
 use super::vertices::Arranged;
-use crate::cut::{Carry, Cutter, Folded, Folder, Life, Pieces};
-use crate::error::Result;
+use crate::cut::{Carry, Cutter, Folded, Folder, Impossible, Life, Pieces, Why};
+use crate::error::{Error, Place, Result, listed};
 use crate::event::Event;
 use crate::load::Intake;
 use crate::load::intake::Annotations;
@@ -45,11 +45,13 @@ pub fn write(
     // An event costs 24 bytes gathered, 16 to sort and 24 folded, each twice in an undirected graph.
     let piece = (memory / 16 / 128).max(1 << 12);
     let mut pieces = Pieces::new(writer.scratch());
-    let Intake { log, annotations, .. } = intake;
+    let Intake { log, annotations, inputs, .. } = intake;
     let carry = Carry::new(life, folder.rule);
     progress.announce(cutter.steps() as u64);
     let labels = arranged.timed_labels(cutter)?;
-    let mut maker = Maker { labels, writer, cutter, folder, carry, arranged, annotations, progress, next: 0 };
+    arranged.check_steps(cutter.steps())?;
+    let mut maker =
+        Maker { labels, writer, cutter, folder, carry, arranged, annotations, progress, next: 0, inputs };
     let mut sorted = log.sorted(memory / 8)?;
     let (mut batch, mut waiting, mut rank) = (Vec::new(), 0, 0);
     let mut own = Gathered::default();
@@ -99,6 +101,7 @@ struct Maker<'a> {
     progress: &'a Progress,
     labels: BTreeMap<Step, BTreeMap<Vertex, u32>>,
     next: Step,
+    inputs: Vec<String>,
 }
 
 impl Maker<'_> {
@@ -111,7 +114,8 @@ impl Maker<'_> {
         for own in batch.drain(..) {
             let begin_unknown = self.writer.steps() as f64;
             let [begin, end] = self.cutter.bounds(self.next).or(own.times).unwrap_or([begin_unknown; 2]);
-            let edges = StepEdges::All(self.carry.step(own.folded.unwrap_or_default())?);
+            let edges = self.carry.step(own.folded.unwrap_or_default());
+            let edges = StepEdges::All(edges.map_err(|edge| self.impossible(edge))?);
             let mut data = StepData { begin, end, events: own.count, edges, ..StepData::default() };
             self.arranged.complete(self.next, &own.events, &mut self.annotations, &mut data)?;
             if let Some(labels) = self.labels.remove(&self.next) {
@@ -124,5 +128,23 @@ impl Maker<'_> {
             self.progress.check()?;
         }
         Ok(())
+    }
+    /// A complaint about an edge of the step that comes next, by the names its ends have in the input.
+    fn impossible(&self, Impossible { edge, why }: Impossible) -> Error {
+        let ids = match self.writer.ids() {
+            Ok(ids) => ids,
+            Err(error) => return error,
+        };
+        let (source, target, step) = (ids.name(edge.source()), ids.name(edge.target()), self.next);
+        let problem = match why {
+            Why::NotThere => {
+                format!("step {step} takes back the edge {source} -> {target}, which is not there")
+            }
+            Why::Sum(sum) => format!(
+                "the weights of the edge {source} -> {target} in step {step} sum to {sum:e}, expected at \
+                 most 3.4e38; scale them, or pass --weight last, count or none"
+            ),
+        };
+        Error::input(Place::file(listed(&self.inputs)), problem)
     }
 }

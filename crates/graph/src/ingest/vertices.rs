@@ -156,6 +156,19 @@ impl Arranged {
         number
     }
 
+    /// Refuses a signal whose rows are not those of the steps.
+    pub fn check_steps(&self, steps: usize) -> Result<()> {
+        let rows = self.signal.steps.len().max(self.targets.steps.len());
+        if rows == 0 || rows == steps {
+            return Ok(());
+        }
+        let problem = format!(
+            "has values for {rows} step(s), but the graph has {steps}; cut it into {rows} steps with \
+             --window or --steps, or give a row for each step"
+        );
+        Err(Error::settings("signal", problem))
+    }
+
     /// Completes a step with what is known about its vertices.
     pub fn complete(
         &mut self,

@@ -6,7 +6,8 @@ use std::hash::{Hash, Hasher};
 
 use super::is_id;
 use crate::error::shortened;
-use crate::time::{TimeUnit, parse_date};
+use crate::load::value::{Style, is_missing};
+use crate::time::{TimeUnit, parse_date, parse_date_as};
 
 /// What is written in a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,29 +62,29 @@ const SINCE_1970: [f64; 2] = [2.9e8, 2.1e9];
 /// Whole numbers between these may be years.
 const YEARS: [f64; 2] = [1500.0, 2100.0];
 
-/// Whether a field says that its value is not known.
-pub fn is_missing(text: &str) -> bool {
-    matches!(
-        text.to_ascii_lowercase().as_str(),
-        "" | "na" | "n/a" | "nan" | "null" | "none" | "-" | "?" | "nil"
-    )
-}
-
-fn kind_of(text: &str) -> Kind {
+fn kind_of(text: &str, style: Style) -> Kind {
     // 007 is not 7 where it names something.
     let coded = text.len() > 1 && text.starts_with('0') && text.bytes().all(|byte| byte.is_ascii_digit());
-    if is_missing(text) {
+    if text.is_empty() || is_missing(text.as_bytes()) {
         Kind::Nothing
     } else if is_id(text) && !coded {
         Kind::Whole
-    } else if super::is_number(text) && !coded {
+    } else if style.number(text.as_bytes()).is_some() && !coded {
         Kind::Number
-    } else if parse_date(text).is_some() {
+    } else if date(text, style).is_some() {
         Kind::Date
     } else if clock(text) {
         Kind::Clock
     } else {
         Kind::Text
+    }
+}
+
+/// Seconds since 1970 of a date.
+fn date(text: &str, style: Style) -> Option<f64> {
+    match style.dates {
+        Some(order) => parse_date_as(text, order),
+        None => parse_date(text),
     }
 }
 
@@ -109,7 +110,7 @@ fn dated(text: &str) -> bool {
 
 impl Column {
     /// The facts of a column whose values come in pieces; the order between pieces does not count.
-    pub fn of<'a>(pieces: impl Iterator<Item = impl Iterator<Item = &'a str>>) -> Column {
+    pub fn of<'a>(pieces: impl Iterator<Item = impl Iterator<Item = &'a str>>, style: Style) -> Column {
         let mut column = Column {
             kind: Kind::Nothing,
             names: false,
@@ -125,12 +126,16 @@ impl Column {
             dated: 0,
             dates: 0,
         };
-        let (mut steps, mut up, mut counts) = (0usize, 0usize, [0usize; 6]);
+        let (mut steps, mut up, mut counts, mut last) = (0usize, 0usize, [0usize; 6], String::new());
         for piece in pieces {
             let mut before: Option<f64> = None;
             for text in piece {
+                // The first one may be the name of the column.
+                if last.is_empty() || column.rows == 1 {
+                    last = shortened(text);
+                }
                 column.order.push(hash(text));
-                let kind = kind_of(text);
+                let kind = kind_of(text, style);
                 if kind == Kind::Nothing {
                     column.counts_rows = false;
                     continue;
@@ -139,12 +144,9 @@ impl Column {
                 column.rows += 1;
                 column.values.insert(hash(text));
                 column.dated += usize::from(kind == Kind::Text && dated(text));
-                if column.example.is_empty() {
-                    column.example = shortened(text);
-                }
                 let number = match kind {
-                    Kind::Date => parse_date(text),
-                    _ => text.parse::<f64>().ok(),
+                    Kind::Date => date(text, style),
+                    _ => style.number(text.as_bytes()),
                 };
                 column.new_year &= kind == Kind::Date && text.get(4..10) == Some("-01-01");
                 column.fractions |= number.is_some_and(|number| number.fract() != 0.0);
@@ -162,6 +164,7 @@ impl Column {
         column.ascending = if steps == 0 { 0.0 } else { up as f64 / steps as f64 };
         column.counts_rows &= steps > 1;
         column.names = counts[Kind::Whole as usize] < column.rows;
+        column.example = last;
         column.kind = mostly(counts, column.rows);
         column.dates = counts[Kind::Date as usize];
         column

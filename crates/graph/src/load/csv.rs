@@ -6,6 +6,7 @@ use super::roles::Role;
 use super::row::{Row, Separator};
 use super::sample::Sample;
 use super::table::{self, First, Layout};
+use super::value::date_advice;
 use super::{Format, Hints, IdKind, Intake, Nature, Source};
 use crate::error::{Error, Place, Result, listed};
 use crate::time::TimeUnit;
@@ -92,11 +93,13 @@ pub fn reading(name: &str, sample: &Sample, hints: &Hints, konect: bool) -> Resu
     let unread = |index: usize| reading.roles[index].is_none() && sample.columns[index].is_like_dates();
     if let Some(column) = (0..sample.columns.len()).find(|&index| when.is_none() && unread(index)) {
         let example = &sample.columns[column].example;
-        let problem = format!(
-            "column {} ('{example}') looks like times that Kymo does not read; write them as 2012-03-01, as \
-             2012-03-01T17:30:00Z or as numbers, or name the columns with --columns, _ for this one, to do without",
-            column + 1
-        );
+        let advice = date_advice(example.as_bytes()).unwrap_or_else(|| {
+            "; write them as 2012-03-01, as 2012-03-01T17:30:00Z or as numbers, or name the columns with --columns, \
+             _ for this one, to do without"
+                .into()
+        });
+        let problem =
+            format!("column {} ('{example}') looks like times that cannot be read{advice}", column + 1);
         return Err(unrecognised(name, &problem));
     }
     let clock = sample.columns.iter().position(Column::is_clock);

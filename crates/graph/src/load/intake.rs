@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use crate::error::{Error, Result, shortened};
 use crate::event::{Event, EventLog};
 use crate::ids::{IdMap, Side};
-use crate::load::row::Row;
+use crate::load::row::{Row, Style};
 use crate::load::table::Meaning;
 use crate::progress::Progress;
 use crate::snapshot::{Step, Vertex};
@@ -49,6 +49,8 @@ pub struct Signal {
 
 /// Everything read so far.
 pub struct Intake {
+    /// The names of the inputs, for messages.
+    pub inputs: Vec<String>,
     /// The vertices.
     pub ids: IdMap,
     /// How they are written.
@@ -65,6 +67,8 @@ pub struct Intake {
     pub yearly: bool,
     /// What each column of a table was taken for.
     pub read_as: Vec<Meaning>,
+    /// How numbers and dates are written, in files beside the input too.
+    pub style: Style,
     /// Features by step, where the input has them.
     pub signal: Signal,
     /// Values to be predicted by step, where the input has them.
@@ -99,6 +103,7 @@ impl Intake {
     /// An empty intake that keeps to `memory` bytes by writing into `folder`.
     pub fn new(folder: &Path, memory: usize, progress: &Progress) -> Self {
         Intake {
+            inputs: Vec::new(),
             ids: IdMap::default(),
             id_kind: IdKind::default(),
             bipartite: false,
@@ -107,6 +112,7 @@ impl Intake {
             unit: TimeUnit::S,
             yearly: false,
             read_as: Vec::new(),
+            style: Style::default(),
             signal: Signal::default(),
             targets: Signal::default(),
             classes: Classes::default(),
@@ -136,10 +142,8 @@ impl Intake {
     fn vertex(&mut self, row: &Row<'_, '_>, index: usize, name: &str, side: Side) -> Result<Vertex> {
         match self.id_kind {
             IdKind::Number => self.ids.number(side, row.id(index, name)?),
-            IdKind::Text => match row.field(index) {
-                [] => Err(row.error(index, name, "the name of a vertex")),
-                text => self.ids.text(side, text),
-            },
+            IdKind::Text if row.is_missing(index) => Err(row.missing_vertex(index, name)),
+            IdKind::Text => self.ids.text(side, row.field(index)),
         }
     }
 

@@ -10,6 +10,12 @@ use crate::time::TimeUnit;
 
 pub struct Jodie;
 
+/// Labels beyond this are no classes: each class up to the highest label is kept.
+const MOST_CLASSES: u32 = 1_000_000;
+
+/// From here on there must be more rows than classes up to the highest label.
+const FEW_CLASSES: u32 = 1000;
+
 const COLUMNS: &[&str] = &["source", "target", "time", "label"];
 
 /// What the four columns are called in the header.
@@ -66,6 +72,7 @@ impl Format for Jodie {
             Ok(First::Header(if has_features { layout.or_more() } else { layout }))
         };
         let (mut width, mut features) = (None, Vec::new());
+        let (mut rows, mut highest) = (0, None);
         let each = |row: &Row<'_, '_>, intake: &mut Intake| {
             let (before, has_features) = shape_of_rows.get();
             let label = before + 3;
@@ -82,9 +89,21 @@ impl Format for Jodie {
                     features.push(row.value(index, "feature")?);
                 }
             }
-            intake.annotate(row.value(label, "label")?, &features)
+            let class = row.class(label, "label", MOST_CLASSES)?;
+            rows += 1;
+            if let Some(class) = class.filter(|&class| class >= FEW_CLASSES)
+                && highest.as_ref().is_none_or(|&(other, _)| class > other)
+            {
+                let expected = "a class below 1000, or below the number of rows";
+                highest = Some((class, row.error(label, "label", expected)));
+            }
+            intake.annotate(class.map_or(-1.0, |class| class as f32), &features)
         };
-        table::read(source, hints, intake, None, |_| Separator::Byte(b','), first, each)
+        table::read(source, hints, intake, None, |_| Separator::Byte(b','), first, each)?;
+        match highest {
+            Some((class, error)) if class >= rows => Err(error),
+            _ => Ok(()),
+        }
     }
 }
 

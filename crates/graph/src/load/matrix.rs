@@ -43,14 +43,15 @@ impl Format for Matrix {
 
     fn read(&self, source: &mut Source, hints: &Hints, intake: &mut Intake) -> Result<()> {
         (intake.nature, intake.unit) = (self.nature(), TimeUnit::Step);
-        let (mut lines, mut fields) = (Lines::new(source), Fields::default());
-        let (mut vertices, mut targets, mut separator) = (Vec::new(), Vec::new(), hints.separator());
+        let (mut lines, mut fields) = (Lines::new(source), Fields::new(hints.style));
+        let (mut vertices, mut targets, mut separator) = (Vec::new(), Vec::new(), None);
         let mut count = 0;
         while let Some(line) = lines.line()? {
             if line.is_remark() {
                 continue;
             }
-            let separator = *separator.get_or_insert_with(|| Separator::guess_loosely(line.text));
+            let separator =
+                *separator.get_or_insert_with(|| hints.separator_of(line.text, Separator::guess_loosely));
             let row = line.split(separator, &mut fields);
             if count == 0 {
                 for index in 0..row.len() {

@@ -10,21 +10,26 @@ pub mod source;
 
 mod adjacency;
 mod column;
+mod container;
 mod csv;
 mod deltas;
 mod infer;
 mod jodie;
 mod json;
 mod konect;
+mod line;
 mod matrix;
 mod pygt;
 mod roles;
 mod sample;
+mod separator;
 mod signed;
 mod snap;
 mod table;
 mod tgb;
 mod unchanging;
+mod unpack;
+mod value;
 
 pub use intake::{IdKind, Intake, Nature};
 pub use source::Source;
@@ -33,7 +38,7 @@ pub use table::Meaning;
 use std::path::Path;
 
 use crate::error::{Error, Place, Result};
-use crate::load::row::Separator;
+use crate::load::row::{Separator, Style};
 use crate::progress::Progress;
 use crate::time::TimeUnit;
 
@@ -48,12 +53,31 @@ pub struct Hints {
     pub time_unit: Option<TimeUnit>,
     /// How vertices are written.
     pub ids: Option<IdKind>,
+    /// How numbers and dates are written.
+    pub style: Style,
+    /// Whether columns of weights are left unread.
+    pub no_weights: bool,
 }
 
 impl Hints {
     /// What is between fields, where the user said so; a blank stands for any run of blanks.
     pub fn separator(&self) -> Option<Separator> {
         self.delimiter.map(|byte| if byte == b' ' { Separator::Blank } else { Separator::Byte(byte) })
+    }
+
+    /// What is between the fields of a line: what the user said, or what `guess` says, to which decimal
+    /// commas are not shown.
+    pub fn separator_of(&self, line: &[u8], guess: impl Fn(&[u8]) -> Separator) -> Separator {
+        let guess = || match self.style.decimal_comma {
+            true => guess(&line.iter().copied().filter(|&byte| byte != b',').collect::<Vec<u8>>()),
+            false => guess(line),
+        };
+        self.separator().unwrap_or_else(guess)
+    }
+
+    /// What times count, where the user said so: the order of dates says that they are dates.
+    pub fn unit(&self) -> Option<TimeUnit> {
+        self.time_unit.or(self.style.dates.map(|_| TimeUnit::Date))
     }
 }
 
@@ -167,6 +191,7 @@ pub fn read_bytes(
     intake.nature = format.nature();
     intake.bipartite = format.bipartite();
     intake.id_kind = format.id_kind();
+    intake.style = hints.style;
     format.read(&mut source, hints, &mut intake)?;
     intake.finish_input()?;
     Ok(intake)

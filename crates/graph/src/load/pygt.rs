@@ -196,15 +196,16 @@ fn add_vertices(root: &At<'_>, count: usize, intake: &mut Intake) -> Result<()> 
         }
     }
     intake.id_kind = IdKind::Text;
-    for (index, name) in by_index.into_iter().enumerate() {
-        let name = name.filter(|name| !name.is_empty()).ok_or_else(|| {
-            names.problem(format!(
-                "found no name for vertex {index}, expected {count} names for {count} values a step"
-            ))
-        })?;
-        intake.ids.text(Side::Left, name.as_bytes())?;
+    let nameless = |name: &Option<&String>| name.is_none_or(String::is_empty);
+    let missing: Vec<String> =
+        (0..count).filter(|&index| nameless(&by_index[index])).map(|index| index.to_string()).collect();
+    if !missing.is_empty() {
+        return Err(names.problem(format!(
+            "found no name for the vertices {}, expected {count} names for {count} values a step",
+            listed(missing)
+        )));
     }
-    Ok(())
+    by_index.into_iter().flatten().try_for_each(|name| intake.ids.text(Side::Left, name.as_bytes()).map(drop))
 }
 
 fn add_edges(

@@ -1,232 +1,23 @@
-//! Lines, fields and numbers: what every text reader is made of, with errors that say where.
+//! A line cut into fields: numbers, times and vertices, with errors that say where.
 
+pub use super::line::{Fields, Line, Lines};
+pub use super::separator::Separator;
+pub use super::value::{Style, digits};
+
+use super::value::{date_advice, is_missing};
 use crate::error::{Error, Place, Result, listed, shortened};
 use crate::load::intake::MOST_STEPS;
-use crate::load::source::Source;
 use crate::snapshot::Step;
-use crate::time::TimeUnit;
-
-/// What stands between two fields of a line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Separator {
-    /// Any run of spaces and tabs; leading and trailing ones do not count.
-    Blank,
-    /// Exactly one of this byte; fields may be empty and quoted with `"`.
-    Byte(u8),
-}
-
-impl Separator {
-    /// The separator a line uses: a comma, tab, semicolon or bar where there is one, else blanks.
-    pub fn guess(line: &[u8]) -> Separator {
-        let found = [b',', b'\t', b';', b'|'].into_iter().find(|byte| line.contains(byte));
-        found.map_or(Separator::Blank, Separator::Byte)
-    }
-
-    /// As [`Separator::guess`], but tabs count as blanks: for columns of numbers, which files often align
-    /// with both.
-    pub fn guess_loosely(line: &[u8]) -> Separator {
-        match Separator::guess(line) {
-            Separator::Byte(b'\t') => Separator::Blank,
-            separator => separator,
-        }
-    }
-
-    fn describe(self) -> String {
-        match self {
-            Separator::Blank => "separated by blanks".into(),
-            Separator::Byte(b'\t') => "separated by tabs".into(),
-            Separator::Byte(byte) => format!("separated by '{}'", byte as char),
-        }
-    }
-}
-
-/// Lines of a source: line ends of either kind and a byte-order mark are taken off.
-pub struct Lines<'a> {
-    source: &'a mut Source,
-    block: Vec<u8>,
-    at: usize,
-    joined: Vec<u8>,
-    number: u64,
-}
-
-/// A line longer than this is not a row of anything: an unbounded one would fill the memory.
-const LONGEST: usize = 64 << 20;
-
-impl<'a> Lines<'a> {
-    /// The lines from where the source stands.
-    pub fn new(source: &'a mut Source) -> Self {
-        Lines { source, block: Vec::new(), at: 0, joined: Vec::new(), number: 0 }
-    }
-
-    /// The next line, with its place.
-    #[inline]
-    pub fn line(&mut self) -> Result<Option<Line<'_>>> {
-        if let Some(length) = memchr::memchr(b'\n', &self.block[self.at..]) {
-            let start = self.at;
-            self.at += length + 1;
-            self.number += 1;
-            return Ok(Some(Line::new(&self.block[start..start + length], self.number, self.source.name())));
-        }
-        self.next_joined()
-    }
-
-    /// A line that spans blocks, or the last one.
-    fn next_joined(&mut self) -> Result<Option<Line<'_>>> {
-        self.joined.clear();
-        self.joined.extend_from_slice(&self.block[self.at..]);
-        self.at = self.block.len();
-        let mut ended = false;
-        while !ended {
-            let Some(block) = self.source.next_block()? else { break };
-            self.block = block;
-            let length = memchr::memchr(b'\n', &self.block);
-            ended = length.is_some();
-            self.joined.extend_from_slice(&self.block[..length.unwrap_or(self.block.len())]);
-            self.at = length.map_or(self.block.len(), |length| length + 1);
-            if self.joined.len() > LONGEST {
-                let problem = format!("the line is longer than {} MiB; is this a text table?", LONGEST >> 20);
-                return Err(Error::input(Place::line(self.source.name(), self.number + 1), problem));
-            }
-        }
-        if self.joined.is_empty() && !ended {
-            return Ok(None);
-        }
-        self.number += 1;
-        Ok(Some(Line::new(&self.joined, self.number, self.source.name())))
-    }
-
-    /// A complaint about the whole input.
-    pub fn error(&self, problem: impl Into<String>) -> Error {
-        Error::input(Place::file(self.source.name()), problem)
-    }
-}
-
-/// One line and where it stands.
-#[derive(Clone, Copy)]
-pub struct Line<'a> {
-    /// The text without its end.
-    pub text: &'a [u8],
-    /// Its number, from 1.
-    pub number: u64,
-    file: &'a str,
-}
-
-impl<'a> Line<'a> {
-    #[inline]
-    fn new(mut text: &'a [u8], number: u64, file: &'a str) -> Self {
-        if let Some(rest) = text.strip_suffix(b"\r") {
-            text = rest;
-        }
-        if number == 1
-            && let Some(rest) = text.strip_prefix(b"\xef\xbb\xbf")
-        {
-            text = rest;
-        }
-        Line { text, number, file }
-    }
-
-    /// Whether there is nothing but blanks.
-    pub fn is_blank(&self) -> bool {
-        self.text.iter().all(u8::is_ascii_whitespace)
-    }
-
-    /// Whether the line is empty or a remark (`#` or `%` first).
-    #[inline]
-    pub fn is_remark(&self) -> bool {
-        match self.text.first() {
-            Some(b'0'..=b'9') => false,
-            Some(b'#' | b'%') | None => true,
-            _ => self.is_blank(),
-        }
-    }
-
-    /// A complaint about this line.
-    pub fn error(&self, problem: impl Into<String>) -> Error {
-        Error::input(Place::line(self.file, self.number), problem)
-    }
-
-    /// The fields, split by `separator` into `fields`, which is reused from line to line.
-    #[inline]
-    pub fn split<'f>(self, separator: Separator, fields: &'f mut Fields) -> Row<'a, 'f> {
-        fields.bounds.clear();
-        match separator {
-            Separator::Blank => split_blank(self.text, &mut fields.bounds),
-            Separator::Byte(byte) if !self.text.contains(&b'"') => {
-                let mut start = 0;
-                for end in memchr::memchr_iter(byte, self.text) {
-                    fields.bounds.push(trimmed(self.text, start, end));
-                    start = end + 1;
-                }
-                fields.bounds.push(trimmed(self.text, start, self.text.len()));
-            }
-            Separator::Byte(byte) => split_quoted(self.text, byte, &mut fields.bounds),
-        }
-        Row { line: self, separator, bounds: &fields.bounds }
-    }
-}
-
-/// The bounds of a field without the blanks around it.
-#[inline]
-fn trimmed(text: &[u8], mut start: usize, mut end: usize) -> (usize, usize) {
-    while start < end && text[start].is_ascii_whitespace() {
-        start += 1;
-    }
-    while start < end && text[end - 1].is_ascii_whitespace() {
-        end -= 1;
-    }
-    (start, end)
-}
-
-fn split_blank(text: &[u8], bounds: &mut Vec<(usize, usize)>) {
-    let mut at = 0;
-    while at < text.len() {
-        while at < text.len() && (text[at] == b' ' || text[at] == b'\t') {
-            at += 1;
-        }
-        let start = at;
-        while at < text.len() && text[at] != b' ' && text[at] != b'\t' {
-            at += 1;
-        }
-        if at > start {
-            bounds.push((start, at));
-        }
-    }
-}
-
-/// Quoted fields may hold the separator; the quotes are not part of the field. A doubled quote inside a field
-/// stays doubled: fields are slices of the line.
-fn split_quoted(text: &[u8], separator: u8, bounds: &mut Vec<(usize, usize)>) {
-    let mut at = 0;
-    loop {
-        let quoted = text.get(at) == Some(&b'"');
-        let mut end = at;
-        let mut inside = false;
-        while end < text.len() && (inside || text[end] != separator) {
-            inside ^= quoted && text[end] == b'"';
-            end += 1;
-        }
-        let closed = quoted && end >= at + 2 && text[end - 1] == b'"';
-        let (start, stop) = if closed { (at + 1, end - 1) } else { (at, end) };
-        bounds.push(trimmed(text, start, stop));
-        if end >= text.len() {
-            return;
-        }
-        at = end + 1;
-    }
-}
-
-/// Where the fields of a line are; kept between lines to save the allocation.
-#[derive(Default)]
-pub struct Fields {
-    bounds: Vec<(usize, usize)>,
-}
+use crate::time::{TimeUnit, parse_date, parse_date_as};
 
 /// A line cut into fields.
 #[derive(Clone, Copy)]
 pub struct Row<'a, 'f> {
-    line: Line<'a>,
-    separator: Separator,
-    bounds: &'f [(usize, usize)],
+    pub(super) line: Line<'a>,
+    pub(super) text: &'a [u8],
+    pub(super) separator: Separator,
+    pub(super) bounds: &'f [(usize, usize)],
+    pub(super) style: Style,
 }
 
 impl<'a> Row<'a, '_> {
@@ -245,7 +36,7 @@ impl<'a> Row<'a, '_> {
     #[inline]
     pub fn field(&self, index: usize) -> &'a [u8] {
         let &(start, end) = self.bounds.get(index).unwrap_or(&(0, 0));
-        &self.line.text[start..end]
+        &self.text[start..end]
     }
 
     /// All fields.
@@ -293,6 +84,14 @@ impl<'a> Row<'a, '_> {
         Error::input(place, format!("found {found}, expected {expected}"))
     }
 
+    /// Whether the field at `index` says that there is no value. One in quotes is a text.
+    #[inline]
+    pub fn is_missing(&self, index: usize) -> bool {
+        let &(start, _) = self.bounds.get(index).unwrap_or(&(0, 0));
+        let field = self.field(index);
+        field.is_empty() || is_missing(field) && !self.text[..start].ends_with(b"\"")
+    }
+
     /// A vertex id: a whole number from 0.
     #[inline]
     pub fn id(&self, index: usize, name: &str) -> Result<u64> {
@@ -301,6 +100,7 @@ impl<'a> Row<'a, '_> {
             let whole = text.strip_prefix(b"-").unwrap_or(text);
             let number = !whole.is_empty() && whole.iter().all(u8::is_ascii_digit);
             let expected = match (number, whole.len() == text.len()) {
+                _ if self.is_missing(index) => return self.missing_vertex(index, name),
                 (true, false) => "a vertex id, which cannot be negative (for names pass --ids text)",
                 (true, true) => "a vertex id below 2^64 (for longer names pass --ids text)",
                 _ => "a vertex id, a whole number from 0 (for names pass --ids text)",
@@ -309,15 +109,33 @@ impl<'a> Row<'a, '_> {
         })
     }
 
+    /// A complaint about a field without the vertex that should be in it.
+    #[cold]
+    pub fn missing_vertex(&self, index: usize, name: &str) -> Error {
+        let expected = match self.field(index) {
+            b"" => "a vertex id or name; fill it in or leave the row out",
+            _ => {
+                "a vertex id or name, but this says that there is none; leave the row out, or put it \
+                  in quotes if it is a name"
+            }
+        };
+        self.error(index, name, expected)
+    }
+
     /// A finite number.
     #[inline]
     pub fn number(&self, index: usize, name: &str) -> Result<f64> {
-        let text = self.field(index);
-        if let Some(whole) = digits(text).filter(|&whole| whole < 1 << 53) {
-            return Ok(whole as f64);
-        }
-        let parsed = std::str::from_utf8(text).ok().and_then(|text| text.parse::<f64>().ok());
-        parsed.filter(|number| number.is_finite()).ok_or_else(|| self.error(index, name, "a finite number"))
+        self.style.number(self.field(index)).ok_or_else(|| self.not_a_number(index, name))
+    }
+
+    #[cold]
+    fn not_a_number(&self, index: usize, name: &str) -> Error {
+        let weightless = match name {
+            "weight" if is_missing(self.field(index)) => " (--weight none or count reads no weights)",
+            _ => "",
+        };
+        let advice = self.style.advice(self.field(index));
+        self.error(index, name, &format!("a finite number{advice}{weightless}"))
     }
 
     /// A finite number that fits the precision weights and features are kept in.
@@ -325,6 +143,19 @@ impl<'a> Row<'a, '_> {
     pub fn value(&self, index: usize, name: &str) -> Result<f32> {
         let value = self.number(index, name)? as f32;
         if value.is_finite() { Ok(value) } else { Err(self.error(index, name, "a number below 3.4e38")) }
+    }
+
+    /// A class of its own number: a whole number from 0 below `end`; `None` for -1, which is no class.
+    pub fn class(&self, index: usize, name: &str, end: u32) -> Result<Option<u32>> {
+        let number = self.style.number(self.field(index)).filter(|number| number.fract() == 0.0);
+        match number {
+            Some(-1.0) => Ok(None),
+            Some(class) if (0.0..f64::from(end)).contains(&class) => Ok(Some(class as u32)),
+            _ => {
+                let expected = format!("a class, a whole number from 0 and below {end}, or -1 for none");
+                Err(self.error(index, name, &expected))
+            }
+        }
     }
 
     /// The number of a step.
@@ -339,72 +170,47 @@ impl<'a> Row<'a, '_> {
     /// A time in the given unit: a number, or a date where the unit says so.
     #[inline]
     pub fn time(&self, index: usize, name: &str, unit: TimeUnit) -> Result<f64> {
-        if unit != TimeUnit::Date {
-            return self.number(index, name);
-        }
-        let text = std::str::from_utf8(self.field(index)).ok();
-        let seconds = text.and_then(crate::time::parse_date);
-        seconds.ok_or_else(|| self.error(index, name, "a date such as 2012-03-01 or 2012-03-01T17:30:00Z"))
+        let text = self.field(index);
+        let time = match unit {
+            TimeUnit::Date => std::str::from_utf8(text).ok().and_then(|text| match self.style.dates {
+                Some(order) => parse_date_as(text, order),
+                None => parse_date(text),
+            }),
+            _ => self.style.number(text).filter(|&time| unit.holds(time)),
+        };
+        time.ok_or_else(|| self.not_a_time(index, name, unit))
     }
-}
 
-/// A whole number without sign, or `None` where there is something else or too much of it.
-#[inline]
-pub fn digits(text: &[u8]) -> Option<u64> {
-    if text.is_empty() || text.len() > 20 {
-        return None;
+    #[cold]
+    fn not_a_time(&self, index: usize, name: &str, unit: TimeUnit) -> Error {
+        let text = self.field(index);
+        let number = self.style.number(text);
+        let advice = match self.style.dates {
+            None => date_advice(text),
+            Some(_) => None,
+        };
+        let expected = match (unit, number) {
+            (TimeUnit::Date, _) if is_missing(text) => "a date; it is missing: leave the row out".into(),
+            (TimeUnit::Date, _) => match self.style.dates {
+                Some(order) => format!("a date such as {} (--dates {order})", order.example()),
+                None => "a date such as 2012-03-01 or 2012-03-01T17:30:00Z".into(),
+            },
+            (TimeUnit::Step, Some(_)) => "a time of at most 2^53, above which numbers are not exact".into(),
+            (_, Some(_)) => format!(
+                "a time between the years -9999 and 9999, which this is not in the unit {unit}; if it counts \
+                 something else, pass --time-unit"
+            ),
+            (_, None) if advice.is_some() => "a finite number".into(),
+            (_, None) => format!("a finite number{}", self.style.advice(text)),
+        };
+        self.error(index, name, &format!("{expected}{}", advice.unwrap_or_default()))
     }
-    let mut value: u64 = 0;
-    if text.len() < 20 {
-        // Nineteen digits cannot overflow: the check per digit is only for what is not a digit.
-        for &byte in text {
-            let digit = byte.wrapping_sub(b'0');
-            if digit > 9 {
-                return None;
-            }
-            value = value * 10 + u64::from(digit);
-        }
-        return Some(value);
-    }
-    std::str::from_utf8(text).ok().filter(|text| !text.starts_with('+'))?.parse().ok()
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::Source;
     use super::*;
-
-    fn rows(text: &str, separator: Separator) -> Vec<Vec<String>> {
-        let mut source = Source::from_bytes("x", text.into()).unwrap();
-        let (mut lines, mut fields, mut all) = (Lines::new(&mut source), Fields::default(), Vec::new());
-        while let Some(line) = lines.line().unwrap() {
-            let row = line.split(separator, &mut fields);
-            all.push(row.fields().map(|f| String::from_utf8_lossy(f).into_owned()).collect());
-        }
-        all
-    }
-
-    #[test]
-    fn line_ends_marks_and_blanks_are_taken_off() {
-        let text = "\u{feff}1 2\r\n\t 3  4 \n\n5 6";
-        assert_eq!(rows(text, Separator::Blank), [vec!["1", "2"], vec!["3", "4"], vec![], vec!["5", "6"]]);
-    }
-
-    #[test]
-    fn quoted_fields_may_hold_the_separator() {
-        let text = "a, b ,,\"c,d\"\n\"x\"\"y\",\"open,1";
-        assert_eq!(
-            rows(text, Separator::Byte(b',')),
-            [vec!["a", "b", "", "c,d"], vec!["x\"\"y", "\"open,1"]]
-        );
-    }
-
-    #[test]
-    fn lines_may_span_blocks_and_the_last_needs_no_end() {
-        let text: String = (0..200_000).map(|i| format!("{i} {}\n", i * 7)).collect();
-        let all = rows(text.trim_end(), Separator::Blank);
-        assert_eq!(all.len(), 200_000);
-        assert!(all.iter().enumerate().all(|(i, row)| row == &[i.to_string(), (i * 7).to_string()]));
-    }
 
     #[test]
     fn numbers_are_refused_with_their_place() {
@@ -431,5 +237,96 @@ mod tests {
         assert!(texts[3].ends_with("column 4 (time): found '1e400', expected a finite number"));
         assert!(texts[4].contains("found 'nan'"));
         assert_eq!(row.id(5, "source").unwrap(), u64::MAX);
+    }
+
+    /// What reading the only field of a row says.
+    fn said<T: std::fmt::Debug>(
+        text: impl Into<String>,
+        style: Style,
+        read: impl Fn(&Row<'_, '_>) -> Result<T>,
+    ) -> String {
+        let mut source = Source::from_bytes("f", text.into().into()).unwrap();
+        let (mut lines, mut fields) = (Lines::new(&mut source), Fields::new(style));
+        let line = lines.line().unwrap().unwrap();
+        match read(&line.split(Separator::Byte(b';'), &mut fields)) {
+            Ok(value) => format!("{value:?}"),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn times_are_bounded_by_their_unit() {
+        let time = |text, unit| said(text, Style::default(), |row| row.time(0, "time", unit));
+        for (text, unit, expected) in [
+            (
+                "9e99",
+                TimeUnit::S,
+                "f, line 1, column 1 (time): found '9e99', expected a time between the years",
+            ),
+            ("-1e12", TimeUnit::S, "pass --time-unit"),
+            ("1700000000000", TimeUnit::S, "in the unit s; if it counts something else, pass --time-unit"),
+            ("20240101", TimeUnit::D, "for a date pass --dates ymd"),
+            ("9007199254740994", TimeUnit::Step, "at most 2^53"),
+            ("253402300800", TimeUnit::S, "between the years"),
+            (
+                "01/02/2020",
+                TimeUnit::S,
+                "expected a finite number; for a date pass --dates mdy or --dates dmy",
+            ),
+            ("13.02.2020 17:30", TimeUnit::S, "a finite number; for a date pass --dates dmy"),
+            ("13/02/2020", TimeUnit::Date, "2012-03-01T17:30:00Z; for a date pass --dates dmy"),
+            ("NA", TimeUnit::S, "the value is missing"),
+            ("null", TimeUnit::Date, "it is missing"),
+            ("3,5", TimeUnit::S, "--decimal comma"),
+        ] {
+            let said = time(text, unit);
+            assert!(said.contains("column 1 (time): found") && said.contains(expected), "{text}: {said}");
+        }
+        for (text, unit) in [
+            ("253402300799", TimeUnit::S),
+            ("1700000000000", TimeUnit::Ms),
+            ("1700000000000000000", TimeUnit::Ns),
+            ("-62135596800", TimeUnit::S),
+            ("9007199254740992", TimeUnit::Step),
+            ("738000", TimeUnit::D),
+        ] {
+            assert_eq!(time(text, unit).parse::<f64>().ok(), text.parse().ok(), "{text}");
+        }
+    }
+
+    #[test]
+    fn dates_are_read_in_the_order_the_user_names() {
+        let mdy = Style { dates: Some(crate::time::DateOrder::Mdy), ..Style::default() };
+        let time = |text| said(text, mdy, |row| row.time(0, "time", TimeUnit::Date));
+        assert_eq!(time("01/02/1970"), "86400.0");
+        assert!(time("13/02/1970").contains("expected a date such as 12/31/2012 5:30 PM (--dates mdy)"));
+    }
+
+    #[test]
+    fn classes_are_whole_numbers_of_a_sensible_size() {
+        let class =
+            |text: &str| said(text.to_owned() + "\n", Style::default(), |row| row.class(0, "label", 10));
+        for (text, expected) in [("9", "Some(9)"), ("0.0", "Some(0)"), ("-1", "None"), ("-1.0", "None")] {
+            assert_eq!(class(text), expected, "{text}");
+        }
+        for text in ["1.9", "10", "4294967295", "-2", "", "nan", "x"] {
+            assert!(class(text).contains("column 1 (label)"), "{text}");
+            assert!(class(text).contains("a class, a whole number from 0 and below 10"), "{text}");
+        }
+    }
+
+    #[test]
+    fn missing_values_are_named_unless_quotes_say_that_they_are_texts() {
+        let missing = |text| said(text, Style::default(), |row| Ok(row.is_missing(0)));
+        for text in ["", " ;1", "NA", "nan", "null", "None", "-", "NA;\"x\""] {
+            assert_eq!(missing(text.to_owned() + "\n"), "true", "{text}");
+        }
+        for text in ["\"NA\"", "1;\"NA\"", "Nan", "NAB", "0", "--"] {
+            assert_eq!(missing(text.to_owned() + "\n"), "false", "{text}");
+        }
+        let weight = said("NA", Style::default(), |row| row.value(0, "weight"));
+        assert!(weight.contains("the value is missing") && weight.contains("--weight none"), "{weight}");
+        let id = said("null", Style::default(), |row| row.id(0, "source"));
+        assert!(id.contains("column 1 (source): found 'null', expected a vertex id or name"), "{id}");
     }
 }

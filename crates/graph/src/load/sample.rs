@@ -4,9 +4,10 @@
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 
-use super::column::{Column, is_missing};
+use super::column::Column;
 use super::roles::{Role, roles};
 use super::row::{Fields, Lines, Separator};
+use super::value::{Style, is_missing};
 use super::{Hints, Source, is_number};
 use crate::error::Result;
 
@@ -38,11 +39,13 @@ impl Sample {
     /// Looks at a table; `None` where the input is none: its rows differ in length, or there are none.
     pub fn of(source: &mut Source, hints: &Hints) -> Result<Option<Sample>> {
         let pieces = pieces(source)?;
-        let Some(separator) = hints.separator().or_else(|| separator(&pieces)) else { return Ok(None) };
+        let Some(separator) = hints.separator().or_else(|| separator(&pieces, hints.style)) else {
+            return Ok(None);
+        };
         let mut rows = Vec::new();
         let mut remark = None;
         for (index, piece) in pieces.into_iter().enumerate() {
-            let part = split(piece, separator, (index == 0).then_some(&mut remark))?;
+            let part = split(piece, separator, hints.style, (index == 0).then_some(&mut remark))?;
             if index == 0 && part.is_empty() {
                 return Ok(None);
             }
@@ -55,13 +58,15 @@ impl Sample {
         // What does not fit is left to the reader, which says where it is.
         rows.iter_mut().for_each(|part| part.retain(|row| row.len() == width));
         let first = rows[0].remove(0);
-        let mut columns: Vec<Column> =
-            (0..width).map(|index| Column::of(rows.iter().map(|part| cells(part, index)))).collect();
+        let mut columns: Vec<Column> = (0..width)
+            .map(|index| Column::of(rows.iter().map(|part| cells(part, index)), hints.style))
+            .collect();
         let headed = is_header(&first, &columns);
         if !headed {
             rows[0].insert(0, first.clone());
-            columns =
-                (0..width).map(|index| Column::of(rows.iter().map(|part| cells(part, index)))).collect();
+            columns = (0..width)
+                .map(|index| Column::of(rows.iter().map(|part| cells(part, index)), hints.style))
+                .collect();
         }
         let named = |names: &Vec<String>| names.len() == width && ends(names);
         let header = if headed { Some(first) } else { remark.filter(named) };
@@ -83,7 +88,9 @@ fn ends(names: &[String]) -> bool {
 /// or its words are names of columns that we know.
 fn is_header(first: &[String], rest: &[Column]) -> bool {
     let word = |text: &str| {
-        text.starts_with(|c: char| c.is_alphabetic() || c == '_') && !is_missing(text) && !is_number(text)
+        text.starts_with(|c: char| c.is_alphabetic() || c == '_')
+            && !is_missing(text.as_bytes())
+            && !is_number(text)
     };
     let stands_out =
         first.iter().zip(rest).any(|(text, column)| column.rows > 0 && column.is_plain() && word(text));
@@ -131,6 +138,7 @@ fn pieces(source: &mut Source) -> Result<Vec<Vec<u8>>> {
 fn split(
     piece: Vec<u8>,
     separator: Separator,
+    style: Style,
     mut remark: Option<&mut Option<Vec<String>>>,
 ) -> Result<Vec<Vec<String>>> {
     let mut rows = Vec::new();
@@ -138,8 +146,9 @@ fn split(
         return Ok(rows);
     }
     let mut source = Source::from_bytes("", piece)?;
-    let (mut lines, mut fields) = (Lines::new(&mut source), Fields::default());
-    while let Some(line) = lines.line()? {
+    let (mut lines, mut fields) = (Lines::new(&mut source), Fields::new(style));
+    // A piece may begin or end within quotes: what comes then is not looked at.
+    while let Ok(Some((line, _))) = lines.record(|_| separator) {
         if line.is_remark() {
             if let Some(remark) = remark.as_mut().filter(|_| rows.is_empty()) {
                 let text =
@@ -159,22 +168,23 @@ fn split(
 
 /// What is between the fields of a table: the byte that splits its rows into equally many fields, the more the
 /// better, or else blanks.
-fn separator(pieces: &[Vec<u8>]) -> Option<Separator> {
-    let widths = [b',', b'\t', b';', b'|'].map(|byte| (width(pieces, Separator::Byte(byte)), byte));
+fn separator(pieces: &[Vec<u8>], style: Style) -> Option<Separator> {
+    let bytes = [b',', b'\t', b';', b'|'].into_iter().filter(|&byte| !(byte == b',' && style.decimal_comma));
+    let widths: Vec<_> = bytes.map(|byte| (width(pieces, Separator::Byte(byte), style), byte)).collect();
     // Of two with the same width the first one counts.
     let best =
         widths.iter().rev().filter_map(|&(width, byte)| Some((width?, byte))).max_by_key(|&(width, _)| width);
     match best {
         Some((_, byte)) => Some(Separator::Byte(byte)),
-        None => width(pieces, Separator::Blank).map(|_| Separator::Blank),
+        None => width(pieces, Separator::Blank, style).map(|_| Separator::Blank),
     }
 }
 
 /// Into how many fields a separator splits the first row, where it does the same to nearly all others.
-fn width(pieces: &[Vec<u8>], separator: Separator) -> Option<usize> {
+fn width(pieces: &[Vec<u8>], separator: Separator, style: Style) -> Option<usize> {
     let (mut first, mut odd, mut all) = (None, 0, 0);
     for piece in pieces {
-        for row in split(piece.clone(), separator, None).ok()? {
+        for row in split(piece.clone(), separator, style, None).ok()? {
             let width = *first.get_or_insert(row.len());
             // Fields that are several numbers say that something else is between fields.
             let several = |field: &String| {

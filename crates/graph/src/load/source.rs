@@ -1,12 +1,12 @@
-//! Opening an input: a file or standard input, plain or gzipped, read ahead by a thread of its own.
+//! Opening an input: a file or standard input, plain or compressed, read ahead by a thread of its own.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use flate2::read::MultiGzDecoder;
-
+use super::container;
+use super::unpack::Packing;
 use crate::error::{Error, Place, Result};
 use crate::progress::Progress;
 
@@ -17,8 +17,8 @@ const BLOCK: usize = 256 << 10;
 /// Blocks read ahead of the parser.
 const AHEAD: usize = 4;
 
-/// How gzip files begin.
-const GZIP: [u8; 2] = [0x1f, 0x8b];
+/// Bytes looked at to tell how an input is compressed.
+const MAGIC: usize = 16;
 
 /// An opened input: decompressed bytes, block by block.
 pub struct Source {
@@ -26,7 +26,7 @@ pub struct Source {
     blocks: Receiver<io::Result<Vec<u8>>>,
     head: Vec<u8>,
     head_taken: bool,
-    gzip: bool,
+    packing: Packing,
     ended: bool,
     plain: Option<(PathBuf, u64)>,
 }
@@ -51,14 +51,14 @@ impl Source {
 
     /// Reads `bytes` as though they were a file called `name`.
     pub fn from_bytes(name: &str, bytes: Vec<u8>) -> Result<Source> {
-        if bytes.len() <= BLOCK && !bytes.starts_with(&GZIP) {
+        if bytes.len() <= BLOCK && Packing::of(&bytes) == Packing::Plain {
             // The only block is at hand: there is nothing for a thread to do.
             return Self {
                 name: name.into(),
                 blocks: sync_channel(0).1,
                 head: bytes,
                 head_taken: false,
-                gzip: false,
+                packing: Packing::Plain,
                 ended: true,
                 plain: None,
             }
@@ -69,19 +69,18 @@ impl Source {
 
     fn new(name: String, raw: Box<dyn Read + Send>, progress: &Progress) -> Result<Source> {
         let mut counted = Counted { raw, progress: progress.clone() };
-        let mut magic = [0; 2];
-        let got = read_full(&mut counted, &mut magic).map_err(|error| unreadable(&name, false, &error))?;
-        let gzip = got == 2 && magic == GZIP;
+        let mut magic = [0; MAGIC];
+        let plain = Packing::Plain;
+        let got = read_full(&mut counted, &mut magic).map_err(|error| unreadable(&name, plain, &error))?;
+        let packing = Packing::of(&magic[..got]);
         let whole = io::Cursor::new(magic).take(got as u64).chain(counted);
         let (sender, blocks) = sync_channel(AHEAD);
         std::thread::Builder::new()
             .name("read".into())
-            .spawn(
-                move || if gzip { pump(MultiGzDecoder::new(whole), &sender) } else { pump(whole, &sender) },
-            )
+            .spawn(move || pump(packing.unpack(whole), &sender))
             .map_err(Error::resource("cannot start a thread to read", Path::new(&name)))?;
         let mut source =
-            Source { name, blocks, head: Vec::new(), head_taken: true, gzip, ended: false, plain: None };
+            Source { name, blocks, head: Vec::new(), head_taken: true, packing, ended: false, plain: None };
         source.head = source.next_block()?.unwrap_or_default();
         source.head_taken = false;
         source.checked()
@@ -91,6 +90,9 @@ impl Source {
     fn checked(self) -> Result<Source> {
         if self.head.is_empty() {
             return Err(Error::input(Place::file(&self.name), "is empty; expected at least one row"));
+        }
+        if let Some(problem) = container::refusal(&self.head) {
+            return Err(Error::input(Place::file(&self.name), problem));
         }
         if let Some(offset) = memchr::memchr(0, &self.head) {
             let problem = format!("is not text: found a zero byte at offset {offset}");
@@ -113,9 +115,12 @@ impl Source {
     pub fn look_ahead(&mut self, bytes: usize) -> Result<()> {
         while !self.head_taken && self.head.len() < bytes && !self.ended {
             match self.blocks.recv() {
-                Ok(Ok(block)) => self.head.extend_from_slice(&block),
-                Ok(Err(error)) => return Err(unreadable(&self.name, self.gzip, &error)),
-                Err(_) => self.ended = true,
+                Ok(Ok(block)) => {
+                    self.ended = block.is_empty();
+                    self.head.extend_from_slice(&block);
+                }
+                Ok(Err(error)) => return Err(unreadable(&self.name, self.packing, &error)),
+                Err(_) => return Err(self.stopped()),
             }
         }
         Ok(())
@@ -128,7 +133,10 @@ impl Source {
 
     /// Where the input is, and its length, if it is a file that can be read anywhere.
     pub fn plain(&self) -> Option<(&Path, u64)> {
-        self.plain.as_ref().filter(|_| !self.gzip).map(|(path, length)| (path.as_path(), *length))
+        self.plain
+            .as_ref()
+            .filter(|_| self.packing == Packing::Plain)
+            .map(|(path, length)| (path.as_path(), *length))
     }
 
     /// The next block, or `None` at the end.
@@ -137,11 +145,23 @@ impl Source {
             self.head_taken = true;
             return Ok(Some(std::mem::take(&mut self.head)));
         }
-        match self.blocks.recv() {
-            Ok(Ok(block)) => Ok(Some(block)),
-            Ok(Err(error)) => Err(unreadable(&self.name, self.gzip, &error)),
-            Err(_) => Ok(None),
+        if self.ended {
+            return Ok(None);
         }
+        match self.blocks.recv() {
+            Ok(Ok(block)) => {
+                self.ended = block.is_empty();
+                Ok(Some(block).filter(|block| !block.is_empty()))
+            }
+            Ok(Err(error)) => Err(unreadable(&self.name, self.packing, &error)),
+            Err(_) => Err(self.stopped()),
+        }
+    }
+
+    /// The thread is gone without having said that this is the end.
+    fn stopped(&self) -> Error {
+        let problem = "the thread that reads it has stopped";
+        unreadable(&self.name, self.packing, &io::Error::new(io::ErrorKind::InvalidData, problem))
     }
 
     /// Everything up to the end, if it is not more than `most` bytes.
@@ -159,11 +179,16 @@ impl Source {
     }
 }
 
-fn unreadable(name: &str, gzip: bool, error: &io::Error) -> Error {
-    let problem = match error.kind() {
-        io::ErrorKind::UnexpectedEof if gzip => "the gzip stream ends early: the file is truncated".into(),
-        io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData if gzip => {
-            format!("the gzip stream is damaged: {error}")
+fn unreadable(name: &str, packing: Packing, error: &io::Error) -> Error {
+    let (packed, kind) = (packing.name(), error.kind());
+    let problem = match kind {
+        _ if packing == Packing::Plain => format!("cannot be read: {error}"),
+        io::ErrorKind::UnexpectedEof => format!("the {packed} stream ends early: the file is truncated"),
+        io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData | io::ErrorKind::Other => {
+            format!("the {packed} stream is damaged: {error}")
+        }
+        io::ErrorKind::OutOfMemory => {
+            format!("the {packed} stream asks for too much memory; unpack it first, or pack it with less")
         }
         _ => format!("cannot be read: {error}"),
     };
@@ -183,18 +208,15 @@ fn read_full(reader: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(filled)
 }
 
-/// Sends blocks until the end, an error, or the parser's loss of interest.
+/// Sends blocks, an empty one at the end, until there is an error or the parser loses interest.
 fn pump(mut reader: impl Read, blocks: &SyncSender<io::Result<Vec<u8>>>) {
     loop {
         let mut block = vec![0; BLOCK];
-        let (message, last) = match read_full(&mut reader, &mut block) {
-            Ok(0) => return,
-            Ok(count) => {
-                block.truncate(count);
-                (Ok(block), count < BLOCK)
-            }
-            Err(error) => (Err(error), true),
-        };
+        let message = read_full(&mut reader, &mut block).map(|count| {
+            block.truncate(count);
+            block
+        });
+        let last = message.as_ref().map_or(true, Vec::is_empty);
         if blocks.send(message).is_err() || last {
             return;
         }
@@ -218,45 +240,60 @@ impl Read for Counted {
 
 #[cfg(test)]
 mod tests {
+    use super::super::unpack::tests::ALL;
     use super::*;
-    use flate2::{Compression, write::GzEncoder};
-    use std::io::Write;
 
-    fn zipped(text: &[u8]) -> Vec<u8> {
-        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-        encoder.write_all(text).unwrap();
-        encoder.finish().unwrap()
+    fn whole(bytes: Vec<u8>) -> Result<Vec<u8>> {
+        Source::from_bytes("x", bytes).and_then(|mut source| source.read_all(1 << 30))
+    }
+
+    fn error(bytes: Vec<u8>) -> String {
+        whole(bytes).unwrap_err().to_string()
+    }
+
+    /// Text that does not compress to nothing.
+    fn text() -> Vec<u8> {
+        (0..200_000u32).flat_map(|i| i.wrapping_mul(2654435761).to_string().into_bytes()).collect()
     }
 
     #[test]
-    fn gzip_is_transparent_and_several_members_are_one_text() {
-        let text: Vec<u8> = (0..900_000u32).map(|i| b'a' + (i % 23) as u8).collect();
-        assert_eq!(Source::from_bytes("x", text.clone()).unwrap().read_all(1 << 30).unwrap(), text);
-        let two = [zipped(&text[..500_000]), zipped(&text[500_000..])].concat();
-        assert_eq!(Source::from_bytes("x", two).unwrap().read_all(1 << 30).unwrap(), text);
+    fn compression_is_transparent_and_several_members_are_one_text() {
+        let text = text();
+        assert_eq!(whole(text.clone()).unwrap(), text);
+        let (one, two) = text.split_at(500_000);
+        for packing in ALL {
+            let packed = [packing.pack(one), packing.pack(two)].concat();
+            assert!(whole(packed).unwrap() == text, "{packing:?}");
+        }
+    }
+
+    #[test]
+    fn truncated_and_damaged_streams_are_named() {
+        let text = text();
+        for packing in ALL {
+            let (packed, name) = (packing.pack(&text), packing.name());
+            for length in [packed.len() / 2, packed.len() - 2] {
+                let expected = format!("x: the {name} stream ends early: the file is truncated");
+                assert_eq!(error(packed[..length].to_vec()), expected, "{length} bytes");
+            }
+            for at in [packed.len() / 2, packed.len() - 40, packed.len() / 3] {
+                let mut damaged = packed.clone();
+                damaged[at] ^= 0x55;
+                let said = error(damaged);
+                assert!(said.starts_with(&format!("x: the {name} stream is damaged")), "{at}: {said}");
+            }
+        }
     }
 
     #[test]
     fn bad_inputs_are_named() {
-        let text: Vec<u8> =
-            (0..900_000u32).flat_map(|i| i.wrapping_mul(2654435761).to_string().into_bytes()).collect();
-        let whole = zipped(&text);
-        let error = |bytes: Vec<u8>| {
-            let read = Source::from_bytes("x", bytes).and_then(|mut source| source.read_all(1 << 30));
-            read.unwrap_err().to_string()
-        };
         assert_eq!(error(vec![]), "x: is empty; expected at least one row");
         assert_eq!(error(b"ab\0".to_vec()), "x: is not text: found a zero byte at offset 2");
-        for length in [10, whole.len() / 2, whole.len() - 4] {
-            assert_eq!(
-                error(whole[..length].to_vec()),
-                "x: the gzip stream ends early: the file is truncated"
-            );
+        for packing in ALL {
+            assert_eq!(error(packing.pack(b"")), "x: is empty; expected at least one row");
+            assert!(error(packing.pack(b"PAR1\x15\x04")).contains("is a Parquet file"));
         }
-        let mut damaged = whole.clone();
-        damaged[whole.len() / 2] ^= 0x55;
-        assert!(error(damaged).contains("gzip stream is damaged"));
-        let long = Source::from_bytes("x", whole).unwrap().read_all(1 << 20).unwrap_err();
+        let long = Source::from_bytes("x", text()).unwrap().read_all(1 << 20).unwrap_err();
         assert_eq!(long.to_string(), "x: is longer than 1 MiB, expected less: it is read as a whole");
     }
 }

@@ -241,17 +241,17 @@ pub fn read(
     hints: &Hints,
     intake: &mut Intake,
     sample: Option<&Sample>,
-    separator: impl FnOnce(&[u8]) -> Separator,
+    separator: impl Fn(&[u8]) -> Separator,
     first: impl FnOnce(&Row<'_, '_>, &Intake) -> Result<First>,
     mut each: impl FnMut(&Row<'_, '_>, &mut Intake) -> Result<()>,
 ) -> Result<()> {
-    let (mut lines, mut fields) = (Lines::new(source), Fields::default());
+    let (mut lines, mut fields) = (Lines::new(source), Fields::new(hints.style));
     let (layout, separator) = loop {
-        let Some(line) = lines.line()? else { return Ok(()) };
+        let found = lines.record(|line| hints.separator_of(line, &separator))?;
+        let Some((line, separator)) = found else { return Ok(()) };
         if line.is_remark() {
             continue;
         }
-        let separator = hints.separator().unwrap_or_else(|| separator(line.text));
         let row = line.split(separator, &mut fields);
         let (mut layout, is_data) = match first(&row, intake)? {
             First::Header(layout) => (layout, false),
@@ -262,8 +262,9 @@ pub fn read(
             let column = sample.and_then(|sample| sample.columns.get(time));
             intake.yearly = hints.time_unit.is_none() && column.is_some_and(Column::is_yearly);
             let name = header.and_then(|names| names.get(time)).or(layout.columns.get(time));
-            layout.unit = hints.time_unit.or(layout.unit).or(Some(unit(name, column)));
+            layout.unit = hints.unit().or(layout.unit).or(Some(unit(name, column)));
         }
+        layout.weight = layout.weight.filter(|_| !hints.no_weights);
         intake.nature = layout.nature();
         intake.unit = layout.unit.unwrap_or_default();
         intake.read_as = layout.describe(header, intake.yearly);
@@ -273,7 +274,7 @@ pub fn read(
         }
         break (layout, separator);
     };
-    while let Some(line) = lines.line()? {
+    while let Some((line, separator)) = lines.record(|_| separator)? {
         if line.is_remark() {
             continue;
         }

@@ -287,27 +287,7 @@ impl Store {
 
     /// The original ids of the vertices, in the order of their numbers.
     pub fn ids(&self) -> Result<Ids> {
-        let (mut numbers, mut names) = (Vec::new(), Vec::new());
-        for entry in &self.manifest.ids {
-            let arrays = Arrays::open(&self.path, entry)?;
-            numbers.extend_from_slice(arrays.all::<u64>("id")?);
-            let (text, at) = (arrays.all::<u8>("name")?, arrays.all::<u64>("name.at")?);
-            for pair in at.windows(2) {
-                let bytes = text.get(pair[0] as usize..pair[1] as usize);
-                let name = bytes.and_then(|bytes| std::str::from_utf8(bytes).ok());
-                names.push(
-                    name.ok_or_else(|| arrays.damaged("the names of vertices are not text"))?.to_owned(),
-                );
-            }
-        }
-        let ids = if names.is_empty() { Ids::Number(numbers) } else { Ids::Text(names) };
-        if ids.len() == self.vertices() {
-            return Ok(ids);
-        }
-        Err(Error::store(
-            &self.path,
-            format!("{} ids for {} vertices: the store is damaged", ids.len(), self.vertices()),
-        ))
+        read_ids(&self.path, &self.manifest)
     }
 
     /// What holds for all steps.
@@ -355,6 +335,27 @@ impl Store {
     fn inconsistent(&self, t: Step, problem: impl std::fmt::Display) -> Error {
         Error::store(&self.path, format!("the store is damaged at step {t}: {problem}"))
     }
+}
+
+/// The original ids of the vertices a manifest counts, from the files in `folder`.
+fn read_ids(folder: &Path, manifest: &Manifest) -> Result<Ids> {
+    let (mut numbers, mut names) = (Vec::new(), Vec::new());
+    for entry in &manifest.ids {
+        let arrays = Arrays::open(folder, entry)?;
+        numbers.extend_from_slice(arrays.all::<u64>("id")?);
+        let (text, at) = (arrays.all::<u8>("name")?, arrays.all::<u64>("name.at")?);
+        for pair in at.windows(2) {
+            let bytes = text.get(pair[0] as usize..pair[1] as usize);
+            let name = bytes.and_then(|bytes| std::str::from_utf8(bytes).ok());
+            names.push(name.ok_or_else(|| arrays.damaged("the names of vertices are not text"))?.to_owned());
+        }
+    }
+    let ids = if names.is_empty() { Ids::Number(numbers) } else { Ids::Text(names) };
+    if ids.len() as u64 == manifest.vertices {
+        return Ok(ids);
+    }
+    let problem = format!("{} ids for {} vertices: the store is damaged", ids.len(), manifest.vertices);
+    Err(Error::store(folder, problem))
 }
 
 /// A walk over the steps of a store.

@@ -172,6 +172,11 @@ impl Writer {
         &self.folder
     }
 
+    /// The original ids of the vertices known so far, read back from disk.
+    pub fn ids(&self) -> Result<Ids> {
+        super::read_ids(&self.folder, &self.manifest)
+    }
+
     /// How many vertices are known.
     pub fn vertices(&self) -> usize {
         self.manifest.vertices as usize

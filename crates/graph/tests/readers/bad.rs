@@ -69,7 +69,7 @@ const BAD: &[(&str, &str, &str)] = &[
     ("static", "1 x\n", "f, line 1, column 2 (target): found 'x', expected a vertex id"),
     ("csv", "u,v,t\n,2,3\n", "f, line 2, column 1 (source): found nothing, expected a vertex id"),
     ("jodie", "u,i,ts,label\nx,2,3,0\n", "f, line 2, column 1 (source): found 'x', expected a vertex id"),
-    ("tgb", "ts,u,v\n1,,3\n", "f, line 2, column 2 (source): found nothing, expected the name of a vertex"),
+    ("tgb", "ts,u,v\n1,,3\n", "f, line 2, column 2 (source): found nothing, expected a vertex id or name"),
     ("adjacency", "1 2\n3 x\n", "f, line 2, column 2 (target): found 'x', expected a vertex id"),
     ("adjacency", "-1\n", "f, line 1, column 1 (target): found '-1', expected a vertex id"),
     // Times, steps, weights and labels.
@@ -103,7 +103,11 @@ const BAD: &[(&str, &str, &str)] = &[
     ("deltas", "0 2 1 3\n", "f, line 1, column 2 (op): found '2', expected 1 (the edge appears) or -1"),
     ("deltas", "0.5 1 1 3\n", "f, line 1, column 1 (step): found '0.5', expected a step"),
     ("deltas", "1000000 1 1 3\n", "f, line 1, column 1 (step): found '1000000', expected a step"),
-    ("jodie", "u,i,ts,label\n1,2,3,x\n", "f, line 2, column 4 (label): found 'x', expected a finite number"),
+    (
+        "jodie",
+        "u,i,ts,label\n1,2,3,x\n",
+        "f, line 2, column 4 (label): found 'x', expected a class, a whole number from 0",
+    ),
     ("tgb", "ts,u,v,weight\n1,2,3,x\n", "f, line 2, column 4 (weight): found 'x', expected a finite number"),
     ("tgb", "ts,u,v\nx,2,3\n", "f, line 2, column 1 (time): found 'x', expected a finite number"),
     ("matrix", "1,x\n0,1\n", "f, line 1, column 2 (weight): found 'x', expected a finite number"),
@@ -166,7 +170,7 @@ const BAD: &[(&str, &str, &str)] = &[
     (
         "pygt",
         r#"{"edges": [], "X": [[1, 2]], "node_ids": {"a": 0}}"#,
-        "f: at node_ids: found no name for vertex 1, expected 2 names",
+        "f: at node_ids: found no name for the vertices 1, expected 2 names",
     ),
     (
         "pygt",

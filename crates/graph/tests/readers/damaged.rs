@@ -5,8 +5,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::{columns, good};
 use kymo_graph::Result;
+use kymo_graph::load::row::Style;
 use kymo_graph::load::side::{FeatureLayout, read_features, read_labels, read_signal};
 use kymo_graph::load::{self, Hints, Intake, Source};
+use kymo_graph::time::DateOrder;
 
 /// Mutations of every example.
 const TIMES: u64 = 10_000;
@@ -55,6 +57,12 @@ const PIECES: &[&str] = &[
     "2012-03-01",
     "4294967295",
     "18446744073709551615",
+    "9e99",
+    "2e38",
+    "3,5",
+    "01/02/2020 5:30 PM",
+    "\"\"",
+    "NA",
 ];
 
 fn damage(text: &[u8], random: &mut Xorshift) -> Vec<u8> {
@@ -104,6 +112,8 @@ fn try_all(name: &str, text: &str, read: impl Fn(Vec<u8>) -> Result<()>) {
 #[test]
 fn readers_survive_damaged_examples() {
     let folder = std::env::temp_dir();
+    let style = Style { decimal_comma: true, dates: Some(DateOrder::Dmy) };
+    let written = Hints { style, ..Hints::default() };
     let others = [
         ("pygt", good::BY_DAY, Hints::default()),
         ("pygt", good::NODES, Hints::default()),
@@ -115,6 +125,7 @@ fn readers_survive_damaged_examples() {
             columns("date,u,v,source_label,target_label"),
         ),
         ("konect", "% sym\n1,2\n3,4\n", Hints::default()),
+        ("csv", "u;v;date;w\n\"5\";6;31.12.2012 17:30;2,5\n6;7;1/2/2013;\"3\"\n", written),
     ];
     let examples = load::ALL.iter().map(|format| (format.name(), format.example(), Hints::default()));
     for (name, text, hints) in examples.chain(others) {
@@ -144,4 +155,28 @@ fn readers_of_side_files_survive_damaged_examples() {
     try_all("signal", "0,1,2\n0.5,1,2\n3,4,5\n", |bytes| {
         read_signal(&mut Source::from_bytes("f", bytes)?, &mut intake()?).map(drop)
     });
+}
+
+#[test]
+fn damaged_compressed_files_are_errors_or_other_texts() {
+    let zstd: &[u8] = b"\
+        (\xb5/\xfd\x00X1\x00\x001 2 3\x0a";
+    let xz: &[u8] = b"\
+        \xfd7zXZ\x00\x00\x04\xe6\xd6\xb4F\x02\x00!\x01\x16\x00\x00\x00t/\xe5\xa3\x01\x00\x051 2 \
+        3\x0a\x00\x00\x00\xe3M:]\x05\xc7\x88F\x00\x01\x1e\x06\xc1/\xa4\x1d\x1f\xb6\xf3}\x01\x00\
+        \x00\x00\x00\x04YZ";
+    let bzip2: &[u8] = b"\
+        BZh91AY&SY\xf4\xaa\xfb\xef\x00\x00\x01\xd8\x00\x00\x10@\x008\x00 \x00!\x83A\x9a\x03\x18\
+        \x5c]\xc9\x14\xe1BC\xd2\xab\xef\xbc";
+    for (name, packed) in [("zstd", zstd), ("xz", xz), ("bzip2", bzip2)] {
+        let mut random = Xorshift(0x9e37_79b9_7f4a_7c15);
+        let read = |bytes| Source::from_bytes("f", bytes).and_then(|mut source| source.read_all(1 << 20));
+        assert_eq!(read(packed.to_vec()).unwrap(), b"1 2 3\n", "{name}");
+        for _ in 0..TIMES / 10 {
+            let bytes = damage(packed, &mut random);
+            let result = read(bytes.clone());
+            let panicked = result.is_err_and(|error| error.to_string().contains("has stopped"));
+            assert!(!panicked, "{name} panicked on {bytes:?}");
+        }
+    }
 }

@@ -6,6 +6,7 @@ mod damaged;
 mod good;
 mod messy;
 mod side;
+mod written;
 
 use kymo_graph::Result;
 use kymo_graph::load::{self, Hints, Intake};

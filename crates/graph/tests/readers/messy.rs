@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use kymo_graph::Progress;
 use kymo_graph::load::{self, Hints, IdKind, Intake, Source};
+use kymo_graph::time::DateOrder;
 
 use super::columns;
 
@@ -33,7 +34,10 @@ fn hints(options: &str) -> Hints {
     for pair in words.chunks(2) {
         match pair {
             ["--columns", names] => hints.columns = columns(names).columns,
-            _other => {}
+            ["--decimal", "comma"] => hints.style.decimal_comma = true,
+            ["--dates", "mdy"] => hints.style.dates = Some(DateOrder::Mdy),
+            ["--dates", "dmy"] => hints.style.dates = Some(DateOrder::Dmy),
+            other => panic!("an option that the test does not know: {other:?}"),
         }
     }
     hints

@@ -75,7 +75,7 @@ pub fn read_features(
     intake: &mut Intake,
 ) -> Result<FeatureTable> {
     let shape = Shape::look(source, layout);
-    let (mut lines, mut fields) = (Lines::new(source), Fields::default());
+    let (mut lines, mut fields) = (Lines::new(source), Fields::new(intake.style));
     let (mut vertices, mut values, mut indices, mut starts) = (Vec::new(), Vec::new(), Vec::new(), vec![0]);
     let (mut width, mut skip_header, mut number) = (0, shape.has_ids, 0);
     while let Some(line) = lines.line()? {

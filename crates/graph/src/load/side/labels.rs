@@ -60,7 +60,8 @@ impl Columns {
 /// or nothing is no class. Vertices that have no edge become vertices here. A column called step or time in
 /// the header makes the classes hold at that step alone.
 pub fn read_labels(source: &mut Source, intake: &mut Intake) -> Result<Labels> {
-    let (mut lines, mut fields, mut labels) = (Lines::new(source), Fields::default(), Labels::default());
+    let (mut lines, mut fields) = (Lines::new(source), Fields::new(intake.style));
+    let mut labels = Labels::default();
     let mut layout = None;
     while let Some(line) = lines.line()? {
         if line.is_remark() {
