@@ -303,6 +303,10 @@ impl Goal for Links {
         at.iter().map(of).collect()
     }
 
+    fn labelled(&self, _: Part, sample: Step) -> Result<Option<usize>> {
+        Ok(Some(self.store.snapshot(sample + 1)?.len()))
+    }
+
     fn outputs(&self, forward: &mut Forward<'_, '_>) -> Result<Vec<f32>> {
         let width = 2 * forward.model.width();
         Ok(forward.last_rows(width, &decoder::OF_VERTICES, both_ends)?)
