@@ -2,8 +2,8 @@
 //!
 //! A metric gathers over the steps of a split what each step shows. The three mean reciprocal ranks that the
 //! literature calls by one name differ in what a link is ranked against, so each has the name of the work it
-//! comes from. A score that is not a number makes a metric NaN, whatever the other scores are: what is left of a
-//! model that diverged must not be ranked, least of all above pairs whose scores are lost.
+//! comes from. A score that is not a number makes a metric NaN, whatever the other scores are: what is left
+//! of a model that diverged must not be ranked, least of all above pairs whose scores are lost.
 
 mod accuracy;
 mod auc;

@@ -65,8 +65,8 @@ struct Facts {
 /// What was measured, but for the seconds of windows.
 #[derive(Clone, Serialize, Deserialize)]
 struct ProfileFacts {
-    /// The first step and the number of steps of each window that was measured, and where: 0 in a whole epoch,
-    /// 1 in the epoch under way at worker 0, 2 at worker 1.
+    /// The first step and the number of steps of each window that was measured, and where: 0 in a whole
+    /// epoch, 1 in the epoch under way at worker 0, 2 at worker 1.
     windows: Vec<[usize; 3]>,
     closings: Vec<f64>,
     seconds: f64,

@@ -63,8 +63,8 @@ pub fn known(context: &RunContext, workers: usize) -> Result<Option<KnownCosts>>
     Ok(Some(KnownCosts { windows, closing, profile: Some(record) }))
 }
 
-/// What windows would take on a machine of usual rates: all steps have the same vertices, so windows differ by
-/// their edges alone.
+/// What windows would take on a machine of usual rates: all steps have the same vertices, so windows differ
+/// by their edges alone.
 fn estimated(context: &RunContext, workers: usize) -> Result<KnownCosts> {
     let (windows, rates) = (context.windows(), Rates::default());
     let epoch = context.epochs(workers, Assignment::InTurns(workers)).plan(0);

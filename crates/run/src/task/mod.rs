@@ -208,8 +208,8 @@ pub fn check_parts(goal: &dyn Goal, settings: &Settings) -> Result<()> {
         let counts = Part::ALL.into_iter().map(counted).collect::<Result<Vec<String>>>()?;
         let problem = format!(
             "there is nothing to predict in the part for {} ({}); change split.train, split.validation, \
-             task.horizon or train.window so that every part has values, classes or links, or ingest data that \
-             has them there",
+             task.horizon or train.window so that every part has values, classes or links, or ingest data \
+             that has them there",
             part.name(),
             counts.join(", ")
         );

@@ -1,4 +1,5 @@
-//! Results that are none: metrics that are NaN or infinite, and parts of the data without anything to predict.
+//! Results that are none: metrics that are NaN or infinite, and parts of the data without anything to
+//! predict.
 
 use std::path::Path;
 use std::sync::Arc;

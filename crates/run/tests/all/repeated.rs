@@ -113,7 +113,8 @@ fn saved_times(path: &Path) -> Vec<(usize, u64, Vec<f64>)> {
     windows.iter().map(window).collect::<Vec<_>>()
 }
 
-/// Guards what `measured` promises: nothing that was measured before an interruption is lost or counted twice.
+/// Guards what `measured` promises: nothing that was measured before an interruption is lost or counted
+/// twice.
 #[test]
 fn what_was_measured_before_an_interruption_is_in_the_profile() {
     let folder = tempfile::tempdir().unwrap();
