@@ -243,15 +243,14 @@ mod tests {
                     row.copy_from_slice(&scores[2 * source as usize..][..2]);
                 }
             };
-            let (all, starts): (&(dyn Fn(&[u32], &mut [f32]) + Sync), _) = (&row, [0, 1, 2]);
-            let truth = [0.5; 4];
+            let (starts, truth) = ([0, 1, 2], [0.5; 4]);
             let [present, absent] = [&scores[..2], &scores[2..]];
             let kinds = [
                 Evidence::Values { predicted: &scores, truth: &truth },
                 Evidence::Classes { scores: &scores, classes: 2, truth: &[0, 1] },
                 Evidence::Sampled { present, absent },
                 Evidence::PerSource { starts: &starts, present, absent },
-                Evidence::AllPairs { vertices: 2, starts: &starts, targets: &[0, 1], scores: all },
+                Evidence::AllPairs { vertices: 2, starts: &starts, targets: &[0, 1], scores: &row },
             ];
             for metric in ALL {
                 let name = metric.name();
