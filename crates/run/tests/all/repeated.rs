@@ -155,6 +155,34 @@ fn what_was_measured_before_an_interruption_is_in_the_profile() {
     }
 }
 
+/// Guards what closes an iteration, which is what is left of an epoch: its seconds are those of all pieces.
+#[test]
+fn an_epoch_in_pieces_takes_as_long_as_all_of_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Sketch::random(45, 14, 16).write(&folder.path().join("store"));
+    let settings = scheduled(store.path(), "dygnex", "measured", 1);
+    let path = folder.path().join("run");
+    let mut session = Session::begin(settings, &path, &Progress::silent()).unwrap();
+    let mut taken = 0.0;
+    for iterations in 1..4 {
+        assert!(matches!(session.train(&mut Onlooker::until(0)).unwrap(), Ending::Stopped));
+        let saved = saved_times(&path);
+        let seconds = Checkpoint::read(&Folder::checkpoint_of(&path)).unwrap().facts["profile"]["seconds"]
+            .as_f64()
+            .unwrap();
+        for rank in 1..=2 {
+            let mine = saved.iter().filter(|(_, place, _)| *place == rank);
+            assert_eq!(mine.clone().count(), iterations);
+            // No worker is busy for longer than the epoch has lasted; seconds are rounded to those of f32.
+            let busy: f64 = mine.flat_map(|(_, _, total)| total).sum();
+            assert!(busy <= seconds * (1.0 + 1e-5), "{busy} of {seconds} s");
+        }
+        assert!(seconds > taken);
+        taken = seconds;
+        session = resume(&path, &[]).unwrap();
+    }
+}
+
 /// A run by measured costs, and its profile.
 fn measured(folder: &Path, store: &Path) -> PathBuf {
     let mut settings = scheduled(store, "dygnex", "measured", 2);
