@@ -26,7 +26,8 @@ use crate::facade::Run;
 /// Splits by time (70 % training, 15 % validation, 15 % test), trains until the validation metric stops
 /// improving, and prints the test beside baselines that learn nothing. Everything is left in the run's
 /// folder: settings, checkpoint, metrics.jsonl, events for TensorBoard. The same seed gives the same bits on
-/// any number of threads.
+/// any number of threads; with a scheduled strategy, where parallel.costs is "edges" or the profile.json of
+/// an earlier run.
 #[derive(Args, Debug)]
 #[command(after_help = after_help())]
 pub struct Train {
@@ -165,7 +166,11 @@ fn closing(summary: &RunSummary, context: &RunContext, path: &Path) -> String {
         summary.device_memory.map_or(String::new(), |most| format!(", of the GPU {}", bytes(most)))
     ));
     if let Some(workers) = &summary.workers {
-        text.push_str(&format!("\n{}\n{workers}\n", sharing(workers)));
+        text.push_str(&format!("\n{}\n", sharing(workers)));
+        if let Some(costs) = &summary.costs {
+            text.push_str(&format!("windows were scheduled by {}\n", scheduled_by(costs)));
+        }
+        text.push_str(&format!("{workers}\n"));
     }
     let path = path.display();
     text.push_str(&format!("\nkymo evaluate {path}    kymo predict {path} -o predictions.csv\n"));
@@ -182,6 +187,18 @@ fn sharing(workers: &GroupReport) -> String {
         bytes(sent),
         bytes(workers.planned)
     )
+}
+
+/// What windows were scheduled by, and whether that can be repeated.
+fn scheduled_by(costs: &str) -> String {
+    match costs {
+        "measured" => {
+            "measured times, which the next run will not have; parallel.costs=PROFILE.JSON repeats it".into()
+        }
+        "cached" => "the costs of earlier runs on this machine".into(),
+        "edges" => "their edges; the same run gives the same bits again".into(),
+        file => format!("the costs in {file}; the same run gives the same bits again"),
+    }
 }
 
 /// The metrics of a model above those of the baselines, the deciding one first.

@@ -51,6 +51,58 @@ fn a_loss_that_is_no_number_ends_the_run_and_not_its_checkpoint() {
     }
 }
 
+/// Guards the exit code of a test that is no number: it was success.
+#[test]
+fn a_test_that_is_no_number_is_no_success() {
+    let bench = Bench::new();
+    // A signal that leaves the range of numbers in its last steps, which only the test looks at.
+    let value = |step: u32, vertex: u32| match step {
+        17.. => "3.4e38".to_owned(),
+        _ => format!("{}", (step * 7 + vertex * 3) % 5),
+    };
+    let row = |step: u32| (0..4).map(|vertex| value(step, vertex)).collect::<Vec<_>>().join(",");
+    let rows: Vec<String> = (0..20).map(row).collect();
+    bench.file("signal.csv", format!("0,1,2,3\n{}\n", rows.join("\n")));
+    bench.file("roads.csv", "0,1,0,1\n1,0,1,0\n0,1,0,1\n1,0,1,0\n");
+    bench.done("ingest roads.csv --format matrix --signal signal.csv -o roads");
+    let train = "train roads --model gcn --epochs 2 --set data.standardise=false --set train.learning_rate=2";
+    let answer = bench.kymo(&format!("{train} -o run --json"));
+    assert_eq!((answer.code, answer.out.as_str()), (6, ""), "{}", answer.err);
+    let said = answer.err.lines().last().unwrap();
+    assert!(
+        said.starts_with("error: training diverged: the ") && said.contains(" of the test became "),
+        "{said}"
+    );
+    assert!(
+        said.contains("with the parameters of epoch ") && said.contains("gets no summary.json"),
+        "{said}"
+    );
+    assert!(!bench.path("run/summary.json").exists() && bench.log("run").len() == 2);
+    // Evaluating it is no success either, and the rest of the run can be used.
+    let again = bench.kymo("evaluate run --json");
+    assert_eq!((again.code, again.out.as_str()), (6, ""), "{}", again.err);
+    bench.json("evaluate run --split validation");
+    assert_eq!(bench.kymo("train -o run --resume --json").err, answer.err, "the same again");
+}
+
+/// Guards parts of the data with nothing to predict: training on them ended in success.
+#[test]
+fn a_part_without_anything_to_predict_is_refused() {
+    let bench = Bench::new();
+    // Nothing happens from step 12 to step 18 of 20.
+    let times = (0..600).map(|i| 2 * i).chain([1999]);
+    let rows: String = times.map(|time| format!("{} {} {time}\n", time % 17, time * time % 23)).collect();
+    bench.file("events.txt", rows);
+    bench.done("ingest events.txt --steps 20 -o gap");
+    let error = bench.refused("train gap --task link-prediction -o run");
+    let expected = "split: there is nothing to predict in the part for validation (train has ";
+    assert!(error.starts_with(expected) && error.contains("validation has 0 at 3 samples"), "{error}");
+    assert!(error.contains("change split.train, split.validation, task.horizon or train.window"), "{error}");
+    bench.done(
+        "train gap --task link-prediction --epochs 1 --set split.train=0.5 --set split.validation=0.2 -o run",
+    );
+}
+
 #[test]
 fn damaged_checkpoints_are_refused() {
     let bench = Bench::new();

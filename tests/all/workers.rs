@@ -225,6 +225,43 @@ fn what_a_schedule_foretold_is_shown_beside_what_was_done() {
     assert_eq!(names, ["done", "predicted"]);
 }
 
+/// Guards runs that can be repeated: by edges, and by the profile of an earlier run.
+#[test]
+fn a_scheduled_run_is_repeated_to_the_bit_where_its_costs_are_told() {
+    let bench = Bench::new();
+    bench.make_small();
+    let train = "train small --workers 2 --strategy dygnex --epochs 3";
+    let by_edges = format!("{train} --set parallel.costs=edges");
+    let printed = bench.json(&format!("{by_edges} -o one"));
+    assert_eq!(printed["costs"], "edges");
+    let answer = bench.done(&format!("{by_edges} -o other"));
+    assert!(answer.out.contains("windows were scheduled by their edges"), "{}", answer.out);
+    assert!(bench.checkpoint("one") == bench.checkpoint("other"));
+    let answer = bench.done(&format!("{train} --set parallel.profile_epochs=1 -o measured"));
+    assert!(answer.out.contains("windows were scheduled by measured times"), "{}", answer.out);
+    let by_file = format!("{train} --set parallel.costs=measured/profile.json");
+    for run in ["third", "fourth"] {
+        let answer = bench.done(&format!("{by_file} -o {run}"));
+        assert!(
+            answer.out.contains("measured/profile.json; the same run gives the same bits"),
+            "{}",
+            answer.out
+        );
+    }
+    assert!(bench.checkpoint("third") == bench.checkpoint("fourth"));
+    // What is planned by these costs is what is run by them.
+    let plan = bench.json("plan small --workers 2 --strategy dygnex --set parallel.costs=edges --epochs 3");
+    assert!(plan.to_string().contains("dygnex"));
+    bench.file("measured/profile.json", "{\"version\": 1, \"seconds\": [[[-1]]]}");
+    let error = bench.refused(&format!("{by_file} -o fifth"));
+    assert!(error.contains("measured/profile.json: is not a profile: missing field"), "{error}");
+    let error = bench.refused(&format!("{train} --set parallel.costs=nowhere.json -o fifth"));
+    assert!(
+        error.starts_with("parallel.costs: there is no file nowhere.json; expected measured, edges"),
+        "{error}"
+    );
+}
+
 #[test]
 fn costs_are_kept_where_that_is_asked_for_and_used_by_the_next_run() {
     let bench = Bench::new();

@@ -20,7 +20,7 @@ fn main() {
     let seconds = names.first().and_then(|seconds| seconds.parse().ok());
     names.drain(..usize::from(seconds.is_some()));
     let seconds = seconds.unwrap_or(1.0);
-    let limit = Limit { time: Duration::from_secs_f64(seconds), seed: 7, gap: 0.0 };
+    let limit = Limit { time: Duration::from_secs_f64(seconds), seed: 7, gap: 0.0, clock: true };
     println!(
         "{:>6} {:>4} {:8} {:>6} {:>5} | {:10} {:>8} {:>9} {:>10} {:>6} by",
         "n", "G", "costs", "alpha", "reuse", "scheduler", "T/LB", "gap %", "ms", "steps"

@@ -7,7 +7,7 @@ use kymo_plan::schedule::{ALL, Instance, Limit, Reuse};
 use proptest::prelude::*;
 
 /// Few moves, since they follow from the time.
-const LIMIT: Limit = Limit { time: Duration::from_millis(20), seed: 3, gap: 0.0 };
+const LIMIT: Limit = Limit { time: Duration::from_millis(20), seed: 3, gap: 0.0, clock: true };
 
 /// Groups of these costs and bytes; neighbours save each other a fifth of the cheaper one.
 fn instance(groups: &[(f64, u64)], workers: usize, budget: u64) -> Instance {

@@ -8,7 +8,7 @@ use kymo_plan::schedule::{ALL, Instance, Limit, Reuse, Schedule, Scheduled, find
 use proptest::prelude::*;
 
 /// Time enough for every search to end by itself, and few moves, since they follow from it.
-const LIMIT: Limit = Limit { time: Duration::from_millis(40), seed: 3, gap: 0.0 };
+const LIMIT: Limit = Limit { time: Duration::from_millis(40), seed: 3, gap: 0.0, clock: true };
 
 /// Schedulers that can run here: integer programs only where the solver was built in.
 fn runnable() -> impl Iterator<Item = &'static str> {
@@ -216,7 +216,7 @@ fn the_same_question_gets_the_same_answer() {
     for reuse in [Reuse::None, Reuse::from_ratio(0.3, &windows, &costs).unwrap()] {
         let instance = Instance { reuse, overhead: 0.05, ..Instance::new(costs.clone(), 4) };
         // Moves follow from the limit: few enough to end well before it on a busy machine.
-        let limit = Limit { time: Duration::from_secs(20), seed: 5, gap: 0.02 };
+        let limit = Limit { time: Duration::from_secs(20), seed: 5, gap: 0.02, clock: true };
         for name in ["psg", "blad", "dygnex-g", "real-g", "fold", "match"] {
             let run = || find(name).unwrap().schedule(&instance, &limit).unwrap();
             assert_eq!(run().schedule, run().schedule, "{name}");
@@ -226,6 +226,23 @@ fn the_same_question_gets_the_same_answer() {
         let (one, other) = (run(5), run(5));
         assert!(one.complete && other.complete);
         assert_eq!(one.schedule, other.schedule);
+    }
+}
+
+/// Guards runs by costs that are told beforehand: the same costs must lead to the same bits on any machine.
+#[test]
+fn without_the_clock_no_search_is_cut_short_however_little_time_there_is() {
+    let costs = growing(60);
+    let windows: Vec<_> = (0..60).map(|start| start..start + 4).collect();
+    for reuse in [Reuse::None, Reuse::from_ratio(0.3, &windows, &costs).unwrap()] {
+        let instance = Instance { reuse, ..Instance::new(costs.clone(), 4) };
+        let limit = Limit { time: Duration::from_micros(1), clock: false, ..LIMIT };
+        for name in runnable() {
+            let run = || find(name).unwrap().schedule(&instance, &limit).unwrap();
+            let (one, other) = (run(), run());
+            assert!(one.complete && other.complete, "{name}");
+            assert_eq!(one.schedule, other.schedule, "{name}");
+        }
     }
 }
 

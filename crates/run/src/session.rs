@@ -12,6 +12,7 @@ use crate::config::{self, Parallel, RateName, Settings};
 use crate::data::builtin;
 use crate::error::{Error, Result};
 use crate::launch::{Crew, InProcess, Launcher};
+use crate::schedule;
 use crate::step::{Custom, RunContext, Worker};
 use crate::train::{Ending, Observer};
 use crate::workers::WorkerGroup;
@@ -42,6 +43,7 @@ impl Session {
     ) -> Result<Session> {
         // Before anything is started: the number of workers may be one that nothing can be started with.
         settings.check()?;
+        let settings = Settings { parallel: schedule::absolute_costs(settings.parallel)?, ..settings };
         let endpoints = launcher.endpoints()?;
         if endpoints.iter().any(|group| group.leads()) {
             Folder::check_new(path)?;
@@ -85,6 +87,7 @@ impl Session {
         let endpoints = InProcess(settings.parallel.workers).endpoints()?;
         custom.check_complete(&settings, path)?;
         let mut crew = open(settings, path, progress, custom, endpoints)?;
+        schedule::check_left(path, &crew.first()?.context)?;
         let mut course = Course::default();
         for worker in &mut crew.workers {
             course = saved.restore(worker, &checkpoint)?;

@@ -59,7 +59,7 @@ pub fn infer(sample: &Sample, timed: bool, konect: bool) -> Result<Reading, Vec<
     readings.sort_by(|a, b| b.score.total_cmp(&a.score));
     let Some(best) = readings.first().cloned() else { return Err(Vec::new()) };
     // Few rows tell little: the habits of people alone do not decide.
-    let clear = CLEAR * (1.5 - 0.5 * telling(sample));
+    let clear = CLEAR * (2.0 - telling(sample));
     let mut likely = vec![best.clone()];
     for other in readings.into_iter().take_while(|other| best.score - other.score < clear) {
         if !likely.iter().any(|known| known.agrees(&other)) {

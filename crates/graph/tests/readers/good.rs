@@ -86,7 +86,7 @@ fn inputs_are_recognised_or_left_to_the_user() {
     for (text, expected) in [
         ("1 2 3\n4 5 6.5\n", None),
         ("# a remark\n1\t2\t979081200\n", Some("snap")),
-        ("1 2 1 979081200\n", Some("konect")),
+        ("1 2 1 979081200\n", None),
         ("% bip\n1 2\n", Some("konect")),
         ("0 1 5 6\n1 -1 5 6\n", Some("deltas")),
         ("7 1 5 979081200\n9 1 7 979081201\n", None),

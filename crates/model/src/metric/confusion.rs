@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use super::mean::has_nan;
 use super::ranking::key;
 use super::{Evidence, Tally};
 
@@ -31,12 +32,14 @@ impl Count {
 pub(super) struct Confusion {
     counts: BTreeMap<u32, Count>,
     judge: fn(&BTreeMap<u32, Count>) -> f64,
+    /// Whether some score was not a number.
+    lost: bool,
 }
 
 impl Confusion {
     /// An empty tally; `judge` is asked only if some vertex was counted.
     pub(super) fn new(judge: fn(&BTreeMap<u32, Count>) -> f64) -> Confusion {
-        Confusion { counts: BTreeMap::new(), judge }
+        Confusion { counts: BTreeMap::new(), judge, lost: false }
     }
 }
 
@@ -47,6 +50,7 @@ impl Tally for Confusion {
             return;
         }
         for (scores, &truth) in scores.chunks_exact(classes).zip(truth) {
+            self.lost |= has_nan(scores);
             let predicted = best(scores);
             self.counts.entry(truth).or_default().truth += 1;
             let count = self.counts.entry(predicted).or_default();
@@ -56,7 +60,7 @@ impl Tally for Confusion {
     }
 
     fn value(&self) -> Option<f64> {
-        (!self.counts.is_empty()).then(|| (self.judge)(&self.counts))
+        (!self.counts.is_empty()).then(|| if self.lost { f64::NAN } else { (self.judge)(&self.counts) })
     }
 }
 

@@ -3,7 +3,7 @@
 
 use rayon::prelude::*;
 
-use super::mean::Mean;
+use super::mean::{Mean, has_nan};
 use super::ranking::{Thresholds, average_precision, each_source, sum, together};
 use super::{Evidence, Metric, Needs, Tally};
 
@@ -50,17 +50,21 @@ fn judge(step: &Evidence<'_>) -> Option<(f64, f64)> {
     let thresholds = Thresholds::new(&present);
     // The scores of all pairs would not fit into memory: they are counted as they are made.
     let together = together(vertices);
-    let empty = || (vec![0.0; together * vertices], vec![0; thresholds.places()]);
+    let none = || (vec![0; thresholds.places()], false);
+    let empty = || (vec![0.0; together * vertices], none());
     let all: Vec<u32> = (0..vertices as u32).collect();
-    let count = |(mut rows, mut counts): (Vec<f32>, Vec<u64>), sources: &[u32]| {
+    let count = |(mut rows, (mut counts, lost)): (Vec<f32>, (Vec<u64>, bool)), sources: &[u32]| {
         let mine = &mut rows[..sources.len() * vertices];
         scores(sources, mine);
         thresholds.add(&mut counts, mine);
-        (rows, counts)
+        let lost = lost || has_nan(mine);
+        (rows, (counts, lost))
     };
     let rows = all.par_chunks(together).with_min_len(BLOCKS).fold(empty, count);
-    let all = rows.map(|(_, counts)| counts).reduce(|| vec![0; thresholds.places()], sum);
-    Some((average_precision(&thresholds.count(&present), &all), 1.0))
+    let both = |one: (Vec<u64>, bool), other: (Vec<u64>, bool)| (sum(one.0, other.0), one.1 || other.1);
+    let (all, lost) = rows.map(|(_, counted)| counted).reduce(none, both);
+    let precision = average_precision(&thresholds.count(&present), &all);
+    Some((if lost { f64::NAN } else { precision }, 1.0))
 }
 
 #[cfg(test)]

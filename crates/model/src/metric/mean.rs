@@ -21,7 +21,7 @@ impl Mean {
 impl Tally for Mean {
     fn add(&mut self, step: &Evidence<'_>) {
         if let Some((sum, weight)) = (self.judge)(step) {
-            self.sum += sum;
+            self.sum += if is_lost(step) { f64::NAN } else { sum };
             self.weight += weight;
         }
     }
@@ -29,6 +29,22 @@ impl Tally for Mean {
     fn value(&self) -> Option<f64> {
         (self.weight > 0.0).then(|| self.sum / self.weight)
     }
+}
+
+/// Whether a score of a link, or of a pair that is none, is not a number. Scores of all pairs are looked at
+/// where they are made.
+fn is_lost(step: &Evidence<'_>) -> bool {
+    match step {
+        Evidence::Sampled { present, absent } | Evidence::PerSource { present, absent, .. } => {
+            has_nan(present) || has_nan(absent)
+        }
+        Evidence::Values { .. } | Evidence::Classes { .. } | Evidence::AllPairs { .. } => false,
+    }
+}
+
+/// Whether some score is not a number.
+pub(super) fn has_nan(scores: &[f32]) -> bool {
+    scores.iter().any(|score| score.is_nan())
 }
 
 /// The sum of `error` over the vertices of a step, and how many they are.

@@ -2,8 +2,8 @@
 //!
 //! A metric gathers over the steps of a split what each step shows. The three mean reciprocal ranks that the
 //! literature calls by one name differ in what a link is ranked against, so each has the name of the work it
-//! comes from. A score that is not a number is below every number: a model that diverged is ranked last, and
-//! nothing panics.
+//! comes from. A score that is not a number makes a metric NaN, whatever the other scores are: what is left
+//! of a model that diverged must not be ranked, least of all above pairs whose scores are lost.
 
 mod accuracy;
 mod auc;
@@ -167,7 +167,7 @@ mod tests {
     const NONE: &[f32] = &[];
 
     fn silent(_: &[u32], rows: &mut [f32]) {
-        rows.fill(f32::NAN);
+        rows.fill(0.0);
     }
 
     /// One step of every kind, with these scores wherever a score is shown.
@@ -231,17 +231,67 @@ mod tests {
         }
     }
 
+    /// A score that is not a number, wherever it stands, may neither win nor lose: it must show.
     #[test]
-    fn scores_that_are_no_numbers_do_not_panic() {
-        for metric in ALL {
-            for (kind, evidence) in every_kind(f32::NAN) {
-                assert_eq!(
-                    value(*metric, &[evidence]).is_some(),
-                    kind == metric.needs(),
-                    "{}",
-                    metric.name()
-                );
+    fn one_score_that_is_not_a_number_makes_every_metric_nan() {
+        let good = [0.9, 0.1, 0.4, 0.3];
+        for place in 0..4 {
+            let mut scores = good;
+            scores[place] = f32::NAN;
+            let row = |sources: &[u32], rows: &mut [f32]| {
+                for (&source, row) in sources.iter().zip(rows.chunks_exact_mut(2)) {
+                    row.copy_from_slice(&scores[2 * source as usize..][..2]);
+                }
+            };
+            let (starts, truth) = ([0, 1, 2], [0.5; 4]);
+            let [present, absent] = [&scores[..2], &scores[2..]];
+            let kinds = [
+                Evidence::Values { predicted: &scores, truth: &truth },
+                Evidence::Classes { scores: &scores, classes: 2, truth: &[0, 1] },
+                Evidence::Sampled { present, absent },
+                Evidence::PerSource { starts: &starts, present, absent },
+                Evidence::AllPairs { vertices: 2, starts: &starts, targets: &[0, 1], scores: &row },
+            ];
+            for metric in ALL {
+                let name = metric.name();
+                let judged: Vec<f64> = kinds.iter().filter_map(|kind| value(*metric, &[*kind])).collect();
+                assert!(judged.len() == 1 && judged[0].is_nan(), "{name}, place {place}: {judged:?}");
+                // Nor does a step before it or behind it hide it.
+                for (kind, fine) in every_kind(0.5) {
+                    if kind == metric.needs() && kind != Needs::AllPairs {
+                        let of = kinds.iter().find(|step| value(*metric, &[**step]).is_some()).unwrap();
+                        assert!(value(*metric, &[fine, *of, fine]).unwrap().is_nan(), "{name}");
+                    }
+                }
             }
         }
+    }
+
+    /// Where nothing tells the scores apart, a model is no better than chance, and nothing is divided by 0.
+    #[test]
+    fn equal_scores_and_equal_labels_give_a_finite_value() {
+        for metric in ALL {
+            for (kind, evidence) in every_kind(0.5) {
+                if kind == metric.needs() && kind != Needs::AllPairs {
+                    let found = value(*metric, &[evidence]).unwrap();
+                    assert!(found.is_finite() && (0.0..=1.0).contains(&found), "{}: {found}", metric.name());
+                }
+            }
+        }
+        let one_class = Evidence::Classes { scores: &[1.0, 0.0, 1.0, 0.0], classes: 2, truth: &[0, 0] };
+        let never = Evidence::Classes { scores: &[1.0, 0.0, 1.0, 0.0], classes: 2, truth: &[1, 1] };
+        for metric in [&Accuracy as &dyn Metric, &MacroF1, &MicroF1] {
+            assert_eq!(value(metric, &[one_class]), Some(1.0), "{}", metric.name());
+            assert_eq!(value(metric, &[never]), Some(0.0), "{}", metric.name());
+        }
+        let all_linked = |_: &[u32], rows: &mut [f32]| rows.fill(0.5);
+        let every_pair = Evidence::AllPairs {
+            vertices: 2,
+            starts: &[0, 2, 4],
+            targets: &[0, 1, 0, 1],
+            scores: &all_linked,
+        };
+        assert_eq!(value(&Map, &[every_pair]), Some(1.0));
+        assert!((value(&MrrEvolveGcn, &[every_pair]).unwrap() - 1.0 / 1.5).abs() < 1e-15);
     }
 }

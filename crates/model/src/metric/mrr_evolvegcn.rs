@@ -1,6 +1,6 @@
 //! Mean reciprocal rank as EvolveGCN has it (Pareja et al., AAAI 2020), by the authors' code.
 
-use super::mean::Mean;
+use super::mean::{Mean, has_nan};
 use super::ranking::{Thresholds, each_source};
 use super::{Evidence, Metric, Needs, Tally};
 
@@ -37,6 +37,9 @@ impl Metric for MrrEvolveGcn {
 fn judge(step: &Evidence<'_>) -> Option<(f64, f64)> {
     let Evidence::AllPairs { vertices, starts, targets, scores } = *step else { return None };
     let of_source = |targets: &[u32], row: &[f32]| {
+        if has_nan(row) {
+            return f64::NAN;
+        }
         let present: Vec<f32> = targets.iter().map(|&target| row[target as usize]).collect();
         let thresholds = Thresholds::new(&present);
         let (mut links, mut all) = (vec![0; thresholds.places()], vec![0; thresholds.places()]);
@@ -73,7 +76,7 @@ mod tests {
             row.copy_from_slice(match source {
                 0 => &[0.1, 0.9, 0.8, 0.3],
                 1 => &[0.5, 0.5, 0.2, 0.5],
-                _ => &[f32::NAN, 0.0, 1.0, 2.0],
+                _ => &[-1.0, 0.0, 1.0, 2.0],
             });
         });
         // Source 0: ranks 1 and 2; source 1: three equal scores, rank 2; source 2: rank 4.

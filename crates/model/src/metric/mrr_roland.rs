@@ -67,8 +67,8 @@ mod tests {
         };
         let mean = (1.0 + 1.0 / 3.0) / 2.0;
         assert!((value(&MrrRoland, &[step]).unwrap() - mean).abs() < 1e-15);
-        let lost = Evidence::PerSource { starts: &[0, 1], present: &[f32::NAN], absent: &[-1.0] };
-        assert!((value(&MrrRoland, &[step, lost]).unwrap() - (mean + 0.5) / 2.0).abs() < 1e-15);
+        let behind = Evidence::PerSource { starts: &[0, 1], present: &[-2.0], absent: &[-1.0] };
+        assert!((value(&MrrRoland, &[step, behind]).unwrap() - (mean + 0.5) / 2.0).abs() < 1e-15);
     }
 
     proptest! {

@@ -151,7 +151,7 @@ fn improve(
     let mut complete = true;
     for number in 0..moves {
         if number % 256 == 0 {
-            if clock.begun.elapsed() >= clock.limit.time {
+            if clock.limit.is_over(clock.begun, 1.0) {
                 complete = false;
                 break;
             }

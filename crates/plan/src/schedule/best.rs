@@ -80,7 +80,7 @@ impl Scheduler for Best {
             keep(&mut best, found);
         }
         let rest = Limit { time: limit.time.saturating_sub(begun.elapsed()), ..limit.clone() };
-        if best.gap() > limit.gap && program::fits(instance) {
+        if best.gap() > limit.gap && limit.clock && program::fits(instance) {
             if rest.time == Duration::ZERO {
                 complete = false;
             } else if let Some(found) = program::solve(instance, &best.schedule, &rest, program::REAL_NAME)? {

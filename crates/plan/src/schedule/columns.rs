@@ -118,7 +118,7 @@ pub(super) fn search(instance: &Instance, known: &Schedule, limit: &Limit, begun
         {
             break;
         }
-        if begun.elapsed() >= limit.time.mul_f64(0.7) {
+        if limit.is_over(begun, 0.7) {
             complete = false;
             break;
         }

@@ -75,7 +75,7 @@ impl Scheduler for Greedy {
         let mut iterations = Vec::new();
         // Pairs are all it knows: with one group per worker there is nothing to choose.
         while groups.len() > instance.workers && instance.most >= 2 {
-            let in_time = || begun.elapsed() < limit.time;
+            let in_time = || !limit.is_over(begun, 1.0);
             let Some(pairs) = Search::new(instance, &groups, self.reuse).iteration(in_time) else { break };
             let mut left = vec![true; groups.len() + 1];
             let mut iteration = vec![Vec::new(); instance.workers];

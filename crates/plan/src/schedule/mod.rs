@@ -45,11 +45,22 @@ pub struct Limit {
     pub seed: u64,
     /// It may stop when its answer is proven to be within this part of the fastest: 0.01 is one per cent.
     pub gap: f64,
+    /// Whether the clock may end a search. Where it may not, `time` says how much is searched and not how
+    /// long: the same question gets the same answer, and integer programs, which only the clock can end, are
+    /// left out.
+    pub clock: bool,
 }
 
 impl Default for Limit {
     fn default() -> Self {
-        Limit { time: Duration::from_secs(1), seed: 0, gap: 0.0 }
+        Limit { time: Duration::from_secs(1), seed: 0, gap: 0.0, clock: true }
+    }
+}
+
+impl Limit {
+    /// Whether this part of the time has passed since `begun`, and the clock may end the search.
+    fn is_over(&self, begun: Instant, part: f64) -> bool {
+        self.clock && begun.elapsed() >= self.time.mul_f64(part)
     }
 }
 

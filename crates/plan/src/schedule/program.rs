@@ -92,6 +92,14 @@ impl Program {
             );
             return Ok(Scheduled { note: Some(note), ..start });
         }
+        if !limit.clock {
+            let note = format!(
+                "{}: this is the annealed schedule; only the clock could end the integer program, and costs \
+                 that are told beforehand are scheduled without it",
+                self.name
+            );
+            return Ok(Scheduled { note: Some(note), ..start });
+        }
         let rest = Limit { time: limit.time.saturating_sub(begun.elapsed()), ..limit.clone() };
         let Some(found) = solve(instance, &start.schedule, &rest, self.name)? else {
             let (groups, workers) = (instance.groups(), instance.workers);

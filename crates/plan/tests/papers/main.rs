@@ -25,7 +25,7 @@ use printed::{Departures, dygnex_g, real_g};
 use proptest::prelude::*;
 
 /// Far more than any instance here takes.
-const LIMIT: Limit = Limit { time: Duration::from_secs(600), seed: 0, gap: 0.0 };
+const LIMIT: Limit = Limit { time: Duration::from_secs(600), seed: 0, gap: 0.0, clock: true };
 
 fn fast(name: &str, instance: &Instance) -> Schedule {
     let found = find(name).unwrap().schedule(instance, &LIMIT).unwrap();

@@ -4,18 +4,22 @@
 //! Random numbers have no state of their own (see [`crate::random`]): they follow from the seed, which is a
 //! setting, and the position. So a run that is resumed computes the bits of one that was never interrupted.
 
+use std::ops::Range;
 use std::path::Path;
 
+use kymo_graph::Step;
 use kymo_plan::EpochPlan;
 use kymo_plan::schedule::Schedule;
 use kymo_tensor::optim::State;
+use kymo_trace::schema::{STAGES, check_iterations};
 use serde::{Deserialize, Serialize};
 
 use super::checkpoint::{Array, Checkpoint};
 use crate::config::{Settings, overlay};
 use crate::error::{Error, Result};
 use crate::forward::RecurrentState;
-use crate::step::Worker;
+use crate::schedule::Measurements;
+use crate::step::{Stages, WindowTimes, Worker};
 
 /// How far training has come.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -52,8 +56,24 @@ struct Facts {
     /// The plan of the epoch under way, where it was interrupted.
     #[serde(default)]
     plan: Option<EpochPlan>,
+    /// What was measured so far, while windows are measured; the seconds are in an array.
+    #[serde(default)]
+    profile: Option<ProfileFacts>,
     data: DataFacts,
 }
+
+/// What was measured, but for the seconds of windows.
+#[derive(Clone, Serialize, Deserialize)]
+struct ProfileFacts {
+    /// The first step and the number of steps of each window that was measured, and where: 0 in a whole
+    /// epoch, 1 in the epoch under way at worker 0, 2 at worker 1.
+    windows: Vec<[usize; 3]>,
+    closings: Vec<f64>,
+    seconds: f64,
+}
+
+/// The array of the seconds: for each window a row of stages for each of its steps, and one for the window.
+const PROFILE: &str = "profile";
 
 /// By what the data of a run is known again: its split depends on it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -90,6 +110,7 @@ pub struct Saved {
     carried: Option<[usize; 2]>,
     scheduled: Option<Schedule>,
     plan: Option<EpochPlan>,
+    profile: Option<ProfileFacts>,
     data: DataFacts,
 }
 
@@ -107,11 +128,14 @@ pub struct Course {
     pub schedule: Option<Schedule>,
     /// The plan of the epoch under way, where it was interrupted.
     pub plan: Option<EpochPlan>,
+    /// What was measured so far, while windows are measured.
+    pub profile: Option<Measurements>,
 }
 
 impl Course {
     /// Writes a run as it stands.
     pub fn save(&self, worker: &Worker, path: &Path) -> Result<()> {
+        let (profile, seconds) = self.profile.as_ref().map(written).unzip();
         let facts = Facts {
             settings: overlay::to_toml(worker.settings())?,
             position: self.position.clone(),
@@ -119,6 +143,7 @@ impl Course {
             carried: worker.state.as_ref().map(|state| [state.exchange.len(), state.rows.len()]),
             scheduled: self.schedule.as_ref().map(|schedule| schedule.iterations.clone()),
             plan: self.plan.clone(),
+            profile,
             data: DataFacts::of(worker),
         };
         let facts = serde_json::to_value(facts)
@@ -127,6 +152,9 @@ impl Course {
         let mut put = |name: String, shape: Vec<usize>, values: &[f32]| {
             checkpoint.arrays.insert(name, Array { shape, values: values.to_vec() });
         };
+        if let Some(seconds) = seconds {
+            put(PROFILE.into(), vec![seconds.len() / STAGES.len(), STAGES.len()], &seconds);
+        }
         let params = &worker.replica.params;
         for (number, (slot, values)) in params.slots().iter().zip(&params.values).enumerate() {
             let shape = vec![slot.shape.rows, slot.shape.columns];
@@ -159,9 +187,9 @@ impl Saved {
             serde_json::from_value(checkpoint.facts.clone()).map_err(|error| wrong(error.to_string()))?;
         let settings: Settings =
             toml::from_str(&facts.settings).map_err(|error| wrong(error.message().to_owned()))?;
-        let Facts { position, steps, carried, scheduled, plan, data, .. } = facts;
+        let Facts { position, steps, carried, scheduled, plan, profile, data, .. } = facts;
         let scheduled = scheduled.map(|iterations| Schedule { iterations });
-        Ok(Saved { settings, position, steps, carried, scheduled, plan, data, checkpoint })
+        Ok(Saved { settings, position, steps, carried, scheduled, plan, profile, data, checkpoint })
     }
 
     /// The schedule in force, if there was one.
@@ -222,6 +250,7 @@ impl Saved {
             };
             slots.iter().map(one).collect()
         };
+        let profile = self.measurements(&worker.context.windows(), path)?;
         let best = if self.position.best_epoch > 0 { Some(all("best")?) } else { None };
         let values = all("parameter")?;
         let buffers = self.checkpoint.arrays.keys().filter(|name| name.starts_with("optimiser."));
@@ -239,6 +268,58 @@ impl Saved {
         worker.replica.params.values = values;
         worker.replica.optimiser.restore(State { steps: self.steps, buffers });
         let (position, schedule, plan) = (self.position.clone(), self.scheduled.clone(), self.plan.clone());
-        Ok(Course { position, best, schedule, plan })
+        Ok(Course { position, best, schedule, plan, profile })
     }
+
+    /// What was measured so far; fails where that, or the schedule, is not of these windows.
+    fn measurements(&self, windows: &[Range<Step>], path: &Path) -> Result<Option<Measurements>> {
+        let wrong = |problem: String| Error::file(path, format!("{problem}: it is damaged; begin a new run"));
+        let workers = self.settings.parallel.workers;
+        if let Some(schedule) = &self.scheduled {
+            check_iterations(&schedule.iterations, windows.len(), workers)
+                .map_err(|problem| wrong(format!("its schedule does not go with the run, {problem}")))?;
+        }
+        let Some(facts) = &self.profile else { return Ok(None) };
+        let seconds = self.array(path, PROFILE, None)?;
+        let sound = seconds.iter().map(|&seconds| f64::from(seconds));
+        let mut sound = sound.chain(facts.closings.iter().copied()).chain([facts.seconds]);
+        if !sound.all(|seconds| seconds.is_finite() && seconds >= 0.0) {
+            return Err(wrong("its profile has seconds that are negative or no numbers".into()));
+        }
+        let (closings, under_way) = (facts.closings.clone(), vec![Vec::new(); workers]);
+        let mut measured =
+            Measurements { closings, under_way, seconds: facts.seconds, ..Measurements::default() };
+        let mut rows = seconds.chunks_exact(STAGES.len());
+        let mut row = || -> Option<Stages> {
+            let row = rows.next()?;
+            Some(std::array::from_fn(|stage| f64::from(row[stage])))
+        };
+        for &[start, steps, place] in &facts.windows {
+            let window = windows.get(windows.partition_point(|window| window.start < start));
+            let known = window == Some(&(start..start.saturating_add(steps)));
+            let times = known.then(|| (0..steps).map(|_| row()).collect::<Option<Vec<Stages>>>()).flatten();
+            let room = match place {
+                0 => Some(&mut measured.whole),
+                rank => measured.under_way.get_mut(rank - 1),
+            };
+            let (Some(steps), Some(common), Some(room)) = (times, row(), room) else {
+                return Err(wrong(format!(
+                    "its profile has a window of steps from {start} that the run has not"
+                )));
+            };
+            room.push(WindowTimes { start, steps, common });
+        }
+        Ok(Some(measured))
+    }
+}
+
+/// What is written of measurements: facts, and the seconds.
+fn written(measured: &Measurements) -> (ProfileFacts, Vec<f32>) {
+    let places = std::iter::once(&measured.whole).chain(&measured.under_way).enumerate();
+    let all = || places.clone().flat_map(|(place, all)| all.iter().map(move |times| (place, times)));
+    let window = |(place, times): (usize, &WindowTimes)| [times.start, times.steps.len(), place];
+    let stages = all().flat_map(|(_, times)| times.steps.iter().chain([&times.common]));
+    let seconds = stages.flatten().map(|&seconds| seconds as f32).collect();
+    let (closings, taken) = (measured.closings.clone(), measured.seconds);
+    (ProfileFacts { windows: all().map(window).collect(), closings, seconds: taken }, seconds)
 }

@@ -56,6 +56,10 @@ impl Settings {
             expect(setting, good, || format!("found {value}, expected 0 or more"))?;
         }
         strategy::find(&self.parallel.strategy)?;
+        let measured = self.parallel.costs == "measured";
+        expect("parallel.cached_costs", measured || !self.parallel.cached_costs, || {
+            format!("goes with parallel.costs = \"measured\" only, found \"{}\"", self.parallel.costs)
+        })?;
         crate::config::device::check(self)
     }
 }

@@ -50,6 +50,10 @@ section! {
         /// Epochs before windows are scheduled by the median of what they took; the first of several is not
         /// counted.
         profile_epochs: usize = 4,
+        /// What a scheduler takes windows to cost: measured (what they take in these epochs), edges (an
+        /// estimate from their edges) or the path of a profile.json that an earlier run left. By the last two
+        /// windows are scheduled from the first epoch on, and the same run gives the same bits again.
+        costs: String = "measured".into(),
         /// Whether these epochs are scheduled, too, by what earlier runs on this machine took (the user's
         /// cache folder), where that is known. What such a run computes depends on the cache, so it must be
         /// asked for.

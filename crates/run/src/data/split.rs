@@ -50,10 +50,13 @@ impl Split {
         let first = bound(settings.split.train);
         let second = bound(settings.split.train + settings.split.validation).max(first + 1);
         if first == 0 || second >= samples {
+            let (train, validation) = (first, second.min(samples) - first.min(samples));
             let problem = format!(
-                "{samples} samples cannot be divided into training ({}), validation ({}) and test; cut the \
-                 data into more steps",
-                settings.split.train, settings.split.validation
+                "{samples} samples cannot be divided into training ({}: {train} samples), validation ({}: \
+                 {validation}) and test ({}); cut the data into more steps, or lower task.horizon",
+                settings.split.train,
+                settings.split.validation,
+                samples - train - validation
             );
             return Err(Error::settings("split", problem));
         }

@@ -5,22 +5,24 @@
 //! at the end of an epoch. A scheduler gets twice the time of an epoch at most. The schedule is part of the
 //! checkpoint: what is resumed goes on with it. With `parallel.cached_costs` the first epochs follow a linear
 //! model of the costs of earlier runs on this machine instead of going in turns; what is measured takes its
-//! place as before.
+//! place as before. While windows are measured, the checkpoint has what was measured so far. Where costs are
+//! told beforehand (`parallel.costs`), windows are scheduled from the first epoch on, without a look at the
+//! clock.
 
 use std::time::{Duration, Instant};
 
-use kymo_plan::schedule::{Limit, Schedule, Scheduled, find};
+use kymo_plan::schedule::{Limit, Schedule, find};
 use kymo_plan::{Assignment, EpochPlan, Epochs};
 use kymo_trace::Kind;
 use kymo_trace::schema::{RunFolder, ScheduleRecord};
 
-use super::contention;
 use super::cost_cache::{self, CachedCosts, Key, STALE};
-use super::profile::Profile;
+use super::costs::{self, Source};
+use super::profile::{Measurements, Profile};
 use super::strategy::{Division, ask};
+use super::told::{announce, from_text, record, times_from_text, times_to_text, to_text};
 use crate::error::{Error, Result};
-use crate::step::WindowTimes;
-use crate::step::Worker;
+use crate::step::{WindowTimes, Worker};
 
 /// The most seconds that a scheduler may take, however long an epoch takes.
 const LONGEST: f64 = 60.0;
@@ -38,40 +40,103 @@ pub struct Controller {
     pending: Option<&'static str>,
     /// What was found, at the first worker, until an epoch was run by it.
     untried: Option<ScheduleRecord>,
+    /// Seconds of the epoch under way before it was interrupted.
+    before: f64,
 }
 
 impl Controller {
-    /// Begins at an epoch, with the schedule that a checkpoint holds, if it does; where earlier runs on this
-    /// machine left a cost model and the settings allow it, the first epochs follow that.
+    /// Begins at an epoch, with the schedule and the measurements that a checkpoint holds, if it does; where
+    /// earlier runs on this machine left a cost model and the settings allow it, the first epochs follow
+    /// that. What is known of the costs beforehand is scheduled at once.
     ///
     /// All workers come here together.
     pub fn begin(
         worker: &mut Worker,
         division: &Division,
         (epoch, is_new): (usize, bool),
-        schedule: Option<Schedule>,
+        (schedule, measured): (Option<Schedule>, Option<Measurements>),
+        folder: Option<&RunFolder>,
         tell: &mut Tell<'_>,
     ) -> Result<Controller> {
         let settings = worker.settings().clone();
         let parallel = &settings.parallel;
         let scheduler =
             settings.scheduler().filter(|_| division.shares().is_none() && worker.group.size() > 1);
-        let pending = scheduler.filter(|_| schedule.is_none() || epoch < parallel.profile_epochs);
+        let measures = Source::of(parallel) == Source::Measured;
+        let is_open = schedule.is_none() || measured.is_some() || epoch < parallel.profile_epochs;
+        let pending = scheduler.filter(|_| measures && is_open);
         let assignment = match schedule {
             Some(schedule) => Assignment::Scheduled(schedule),
             None => division.assignment(settings.windows_at_once()),
         };
         let epochs = worker.context.epochs(worker.group.size(), assignment);
-        worker.measured = pending.map(|_| Vec::new());
-        let profile = Profile::new(epochs.windows.len());
-        let mut controller = Controller { epochs, profile, cached: None, pending, untried: None };
+        let mut measured = measured.unwrap_or_default();
+        let under_way = measured.under_way.get_mut(worker.group.rank()).map(std::mem::take);
+        worker.measured = pending.map(|_| under_way.unwrap_or_default());
+        let before = measured.seconds;
+        let profile = Profile::of(&epochs.windows, measured);
+        let mut controller = Controller { epochs, profile, cached: None, pending, untried: None, before };
         if let Some(scheduler) = pending {
             controller.use_cache(worker, scheduler, is_new, tell)?;
             if worker.group.leads() {
                 announce(scheduler, &settings, &controller.epochs, tell);
             }
+        } else if let (Some(scheduler), false, None) = (scheduler, measures, controller.schedule()) {
+            controller.schedule_beforehand(worker, scheduler, folder, tell)?;
         }
         Ok(controller)
+    }
+
+    /// Schedules by costs that are told beforehand.
+    fn schedule_beforehand(
+        &mut self,
+        worker: &Worker,
+        scheduler: &str,
+        folder: Option<&RunFolder>,
+        tell: &mut Tell<'_>,
+    ) -> Result<()> {
+        let mut told = Vec::new();
+        if worker.group.leads() {
+            let settings = worker.settings();
+            let known = costs::known(&worker.context, worker.group.size())?
+                .ok_or_else(|| Error::Bug("costs are neither measured nor told".into()))?;
+            let from = &settings.parallel.costs;
+            tell(&format!("{scheduler}: windows are scheduled from the first epoch on, by {from}"));
+            if let (Some(folder), Some(profile)) = (folder, &known.profile) {
+                folder.write_profile(profile)?;
+            }
+            let limit = Limit { clock: false, ..limit(settings) };
+            told = self.decide(worker, scheduler, (known.windows, known.closing), &limit, folder, tell)?;
+        }
+        self.follow(worker, told)
+    }
+
+    /// Asks the scheduler, at the first worker, and writes down what it found; what others have to be told.
+    fn decide(
+        &mut self,
+        worker: &Worker,
+        scheduler: &str,
+        (costs, closing): (Vec<f64>, f64),
+        limit: &Limit,
+        folder: Option<&RunFolder>,
+        tell: &mut Tell<'_>,
+    ) -> Result<Vec<u8>> {
+        let instance = ask(&worker.context, costs, closing)?;
+        let found = find(scheduler)?.schedule(&instance, limit)?;
+        found.note.iter().for_each(|note| tell(note));
+        let record = record(worker, &found, (&instance.costs, closing));
+        if let Some(folder) = folder {
+            folder.write_schedule(&record)?;
+        }
+        self.untried = Some(record);
+        to_text(&found.schedule)
+    }
+
+    /// Follows the schedule of the first worker from now on.
+    fn follow(&mut self, worker: &Worker, told: Vec<u8>) -> Result<()> {
+        let told = worker.group.broadcast(told)?;
+        self.epochs.assignment = Assignment::Scheduled(from_text(&told)?);
+        Ok(())
     }
 
     /// Reads what earlier runs on this machine left, and schedules by it where a run has just begun.
@@ -99,9 +164,8 @@ impl Controller {
         let mut told = Vec::new();
         if let Some(cached) = &self.cached {
             let costs = cached.windows(&worker.context, &self.epochs.windows)?;
-            let limit = Limit { seed: worker.settings().train.seed, gap: 0.001, ..Limit::default() };
             let instance = ask(&worker.context, costs, cached.closing)?;
-            let found = find(scheduler)?.schedule(&instance, &limit)?;
+            let found = find(scheduler)?.schedule(&instance, &limit(worker.settings()))?;
             found.note.iter().for_each(|note| tell(note));
             let seconds = found.seconds;
             tell(&format!(
@@ -168,14 +232,16 @@ impl Controller {
         }
         let measured = worker.measured.as_mut().map(std::mem::take).unwrap_or_default();
         let Some(scheduler) = self.pending else { return Ok(()) };
+        // An epoch that was interrupted has taken what it took before, too.
+        let seconds = seconds + std::mem::take(&mut self.before);
         let begun = Instant::now();
         let epochs = worker.settings().parallel.profile_epochs;
         // The first epoch reads and makes what later ones find: it tells little, unless it is all there is.
         if done > 1 || epochs == 1 {
             self.gather(worker, &measured, seconds)?;
         }
-        // An epoch that was resumed in its middle leaves windows of which nothing is known: one more is
-        // measured.
+        // A checkpoint of an earlier version may have left windows of which nothing is known: one more epoch
+        // is measured.
         if done < epochs || !self.profile.is_complete() {
             return Ok(());
         }
@@ -183,39 +249,48 @@ impl Controller {
         let mut told = Vec::new();
         if worker.group.leads() {
             self.fit(worker, tell)?;
-            let limit = Limit {
-                time: Duration::from_secs_f64((2.0 * seconds).clamp(2e-3, LONGEST)),
-                seed: worker.settings().train.seed,
-                gap: 0.001,
-            };
-            let instance = ask(&worker.context, self.profile.costs(), self.profile.closing)?;
-            let found = find(scheduler)?.schedule(&instance, &limit)?;
-            found.note.iter().for_each(|note| tell(note));
-            let record = self.record(worker, &found);
             if let Some(folder) = folder {
                 folder.write_profile(&self.profile.record())?;
-                folder.write_schedule(&record)?;
             }
-            self.untried = Some(record);
-            told = to_text(&found.schedule)?;
+            let time = Duration::from_secs_f64((2.0 * seconds).clamp(2e-3, LONGEST));
+            let limit = Limit { time, ..limit(worker.settings()) };
+            let costs = (self.profile.costs(), self.profile.closing);
+            told = self.decide(worker, scheduler, costs, &limit, folder, tell)?;
         }
-        let told = worker.group.broadcast(told)?;
-        self.epochs.assignment = Assignment::Scheduled(from_text(&told)?);
+        self.follow(worker, told)?;
         worker.group.recorder.record(Kind::Plan, "schedule", begun, 0);
         Ok(())
+    }
+
+    /// What was measured so far, at the first worker, while windows are measured: `seconds` is how long the
+    /// epoch under way has gone on since the run began or was resumed. All workers come here together.
+    pub fn measurements(&self, worker: &Worker, seconds: f64) -> Result<Option<Measurements>> {
+        if self.pending.is_none() {
+            return Ok(None);
+        }
+        let mine = times_to_text(worker.measured.as_deref().unwrap_or_default())?;
+        let Some(all) = worker.group.gather(&mine)? else { return Ok(None) };
+        let all = all.iter().enumerate().map(|(rank, text)| times_from_text(rank, text));
+        let under_way = all.collect::<Result<Vec<_>>>()?;
+        Ok(Some(Measurements { under_way, seconds: self.before + seconds, ..self.profile.measurements() }))
+    }
+
+    /// What the schedule in force was made of, as [`RunSummary::costs`](kymo_trace::schema::RunSummary) has
+    /// it; nothing where there is none.
+    pub fn costs(&self, worker: &Worker) -> Option<String> {
+        self.schedule().map(|_| match self.pending {
+            Some(_) => "cached".into(),
+            None => worker.settings().parallel.costs.clone(),
+        })
     }
 
     /// Takes in what all workers measured, at every worker.
     fn gather(&mut self, worker: &Worker, measured: &[WindowTimes], seconds: f64) -> Result<()> {
         let windows = &self.epochs.windows;
-        let text = serde_json::to_vec(measured)
-            .map_err(|error| Error::Bug(format!("what was measured cannot be told to others: {error}")))?;
         let mut longest: f64 = 0.0;
-        for (rank, text) in worker.group.all_gather(&text)?.iter().enumerate() {
-            let told: Vec<WindowTimes> = serde_json::from_slice(text)
-                .map_err(|error| Error::peer(rank, format!("did not send what it measured: {error}")))?;
+        for (rank, text) in worker.group.all_gather(&times_to_text(measured)?)?.iter().enumerate() {
             let mut busy = 0.0;
-            for times in told {
+            for times in times_from_text(rank, text)? {
                 busy += times.total().iter().sum::<f64>();
                 self.profile.add(windows.partition_point(|window| window.start < times.start), times);
             }
@@ -260,67 +335,13 @@ impl Controller {
         }
         Ok(())
     }
-
-    /// What is known of a schedule, as it is written beside the profile.
-    fn record(&self, worker: &Worker, found: &Scheduled) -> ScheduleRecord {
-        let parallel = &worker.settings().parallel;
-        let (costs, iterations) = (self.profile.costs(), &found.schedule.iterations);
-        let predicted =
-            contention::epoch(iterations, (&costs, self.profile.closing), parallel.workers, at_once());
-        ScheduleRecord {
-            version: ScheduleRecord::VERSION,
-            strategy: parallel.strategy.clone(),
-            by: found.by.to_owned(),
-            note: found.note.clone(),
-            seconds: found.seconds,
-            predicted,
-            calibration: None,
-            bound: found.bound,
-            gap: found.gap(),
-            optimiser_steps: found.schedule.optimiser_steps(),
-            milliseconds: found.took.as_secs_f64() * 1e3,
-            iterations: iterations.clone(),
-        }
-    }
 }
 
-/// Says what the first epochs are for.
-fn announce(scheduler: &str, settings: &crate::Settings, epochs: &Epochs, tell: &mut Tell<'_>) {
-    let (measured, all) = (settings.parallel.profile_epochs, settings.train.epochs);
-    let how = match epochs.assignment {
-        Assignment::Scheduled(_) => "by earlier costs",
-        _ => "in turns, like psg",
-    };
-    match all > measured {
-        true => tell(&format!(
-            "{scheduler}: the first {measured} epochs are measured and assign windows {how}; the schedule is \
-             made of that"
-        )),
-        false => tell(&format!(
-            "{scheduler} makes no schedule in this run: all {all} epochs are measured and assign windows \
-             {how}; train for \
-             more epochs, or lower parallel.profile_epochs (now {measured})"
-        )),
-    }
+/// How long a scheduler may look where nothing is said of an epoch's length.
+fn limit(settings: &crate::Settings) -> Limit {
+    Limit { seed: settings.train.seed, gap: 0.001, ..Limit::default() }
 }
 
 fn key(worker: &Worker) -> Key {
     Key::new(&worker.context, rayon::current_num_threads())
-}
-
-fn to_text(schedule: &Schedule) -> Result<Vec<u8>> {
-    serde_json::to_vec(&schedule.iterations)
-        .map_err(|error| Error::Bug(format!("a schedule cannot be told to others: {error}")))
-}
-
-fn from_text(text: &[u8]) -> Result<Schedule> {
-    let iterations = serde_json::from_slice(text)
-        .map_err(|error| Error::peer(0, format!("sent something that is no schedule: {error}")))?;
-    Ok(Schedule { iterations })
-}
-
-/// How many workers with the threads of this one have a core for each of them.
-fn at_once() -> f64 {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    cores as f64 / rayon::current_num_threads().max(1) as f64
 }

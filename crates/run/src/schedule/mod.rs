@@ -6,10 +6,13 @@ mod contention;
 mod controller;
 mod cost_cache;
 mod cost_model;
+mod costs;
 mod probe;
 mod profile;
 mod strategy;
+mod told;
 
 pub use controller::Controller;
-pub use profile::costs as measured_costs;
+pub use costs::{absolute as absolute_costs, check_left};
+pub use profile::{Measurements, costs as measured_costs};
 pub use strategy::{Division, ask, is_possible};

@@ -35,6 +35,29 @@ pub struct Profile {
     closings: Vec<f64>,
 }
 
+/// What was measured so far, as a checkpoint keeps it.
+///
+/// Seconds of windows are numbers of `f32`, also while they are not saved: a run that is resumed goes on with
+/// the numbers it had.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Measurements {
+    /// Windows of whole epochs.
+    pub whole: Vec<WindowTimes>,
+    /// What closed iterations, epoch by epoch.
+    pub closings: Vec<f64>,
+    /// Windows of the epoch under way, worker by worker.
+    pub under_way: Vec<Vec<WindowTimes>>,
+    /// Seconds that the epoch under way has taken.
+    pub seconds: f64,
+}
+
+/// What was measured, as it is kept.
+pub(super) fn rounded(mut times: WindowTimes) -> WindowTimes {
+    let stages = times.steps.iter_mut().chain([&mut times.common]);
+    stages.flatten().for_each(|seconds| *seconds = f64::from(*seconds as f32));
+    times
+}
+
 /// What each window of a profile costs: the median of its times.
 pub fn costs(record: &ProfileRecord) -> Vec<f64> {
     let whole = |times: &Vec<Vec<f64>>| median(times.iter().map(|stages| stages.iter().sum()).collect());
@@ -56,6 +79,22 @@ impl Profile {
             snapshots: Vec::new(),
         };
         Profile { record, model: None, closing: 0.0, times: vec![Vec::new(); windows], closings: Vec::new() }
+    }
+
+    /// What was measured of these windows in whole epochs before.
+    pub fn of(windows: &[Range<Step>], saved: Measurements) -> Profile {
+        let mut profile = Profile::new(windows.len());
+        for times in saved.whole {
+            profile.add(windows.partition_point(|window| window.start < times.start), times);
+        }
+        saved.closings.into_iter().for_each(|seconds| profile.add_closing(seconds));
+        profile
+    }
+
+    /// What was measured in whole epochs.
+    pub fn measurements(&self) -> Measurements {
+        let whole = self.times.iter().flatten().cloned().collect();
+        Measurements { whole, closings: self.closings.clone(), ..Measurements::default() }
     }
 
     /// What is written of it.

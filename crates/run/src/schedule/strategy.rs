@@ -10,6 +10,7 @@ use kymo_plan::strategy::{self, Scheme, Strategy};
 use kymo_plan::{Assignment, Cut, ModelNeeds, Plan, Shares, Window, price};
 
 use super::cost_cache::{self, Key};
+use super::costs;
 use super::probe;
 use crate::config::{Mode, Parallel, Settings, memory};
 use crate::data::Part;
@@ -123,10 +124,14 @@ impl Division {
         let Some(scheduler) = settings.scheduler().filter(|_| self.shares().is_none()) else {
             return Ok(price(strategy, &job, rates)?);
         };
-        // As if costs had been measured: those that earlier runs left, or those of the cost model.
-        let (costs, closing) = match cached(context, &windows, workers)? {
-            Some(cached) => cached,
-            None => (window_seconds(&job, rates)?, closing_seconds(&job, rates)),
+        // Those that are told beforehand; otherwise as if costs had been measured: those that earlier runs
+        // left, or those of the cost model.
+        let known = costs::known(context, workers)?;
+        let clock = known.is_none();
+        let (costs, closing) = match (known, cached(context, &windows, workers)?) {
+            (Some(known), _) => (known.windows, known.closing),
+            (None, Some(cached)) => cached,
+            (None, None) => (window_seconds(&job, rates)?, closing_seconds(&job, rates)),
         };
         // Whether windows fit into memory is checked with the plan as a whole, which says what to do about
         // it.
@@ -134,7 +139,7 @@ impl Division {
         if let Some(ratio) = reuse {
             instance.reuse = Reuse::from_ratio(ratio, &windows, &instance.costs)?;
         }
-        let limit = Limit { seed: settings.train.seed, gap: 0.001, ..Limit::default() };
+        let limit = Limit { seed: settings.train.seed, gap: 0.001, clock, ..Limit::default() };
         let found = find(scheduler)?.schedule(&instance, &limit)?;
         let chart = Gantt::new(&instance, &found.schedule).to_string();
         epochs.assignment = Assignment::Scheduled(found.schedule);

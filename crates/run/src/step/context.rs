@@ -13,7 +13,7 @@ use super::custom::Custom;
 use crate::config::{Mode, Settings};
 use crate::data::{Inputs, Part};
 use crate::error::{Error, Result};
-use crate::task::Goal;
+use crate::task::{self, Goal};
 
 /// Everything that does not change while a model is trained.
 pub struct RunContext {
@@ -45,6 +45,7 @@ impl RunContext {
     pub fn open_with(settings: Settings, store: Arc<Store>, custom: &Custom) -> Result<Arc<RunContext>> {
         let metrics = custom.check(&settings)?;
         let goal = custom.task(&settings.task.name)?.open(&store, &settings)?;
+        task::check_parts(&*goal, &settings)?;
         let window = match settings.train.mode {
             Mode::Sequence => goal.split().samples(Part::Train).len(),
             _ => settings.train.window,

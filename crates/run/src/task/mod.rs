@@ -4,6 +4,7 @@ mod classification;
 mod link;
 mod regression;
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -66,6 +67,12 @@ pub trait Goal: Send + Sync {
     /// tasks ask about none.
     fn pairs(&self, _at: &[(usize, Step)], _salt: u64) -> Result<Vec<Asked>> {
         Ok(Vec::new())
+    }
+
+    /// How many values, classes or links there are to predict at a sample of a part; `None` where that is not
+    /// known beforehand. A part that has none at all is refused before training ([`check_parts`]).
+    fn labelled(&self, _part: Part, _sample: Step) -> Result<Option<usize>> {
+        Ok(None)
     }
 
     /// What the model says at the last step of a window, in plain numbers that [`Goal::judge`] understands.
@@ -163,6 +170,52 @@ pub fn metrics_of(task: &dyn Task, settings: &Settings) -> Result<Vec<&'static d
         ));
     }
     asked.iter().map(one).collect()
+}
+
+/// Fails where a part of the data has nothing to predict: such a run would learn nothing, choose its epoch by
+/// nothing, or end without a test.
+pub fn check_parts(goal: &dyn Goal, settings: &Settings) -> Result<()> {
+    // Training looks at samples that a loss is taken at, the others at all they have.
+    let of_window = |window: Range<Step>| match settings.loss_at_all() {
+        true => window,
+        false => window.end - 1..window.end,
+    };
+    let trained: BTreeSet<Step> = goal.split().windows(settings).into_iter().flat_map(of_window).collect();
+    let samples = |part: Part| match part {
+        Part::Train => trained.iter().copied().collect(),
+        Part::Validation | Part::Test => goal.split().samples(part).collect::<Vec<Step>>(),
+    };
+    let has_some = |part: Part| -> Result<bool> {
+        for sample in samples(part) {
+            if goal.labelled(part, sample)? != Some(0) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    };
+    for part in Part::ALL {
+        if has_some(part)? {
+            continue;
+        }
+        // Counted only where they are told: a look at every step takes its time.
+        let counted = |part: Part| -> Result<String> {
+            let (samples, mut count) = (samples(part), 0);
+            for &sample in &samples {
+                count += goal.labelled(part, sample)?.unwrap_or(0);
+            }
+            Ok(format!("{} has {count} at {} samples", part.name(), samples.len()))
+        };
+        let counts = Part::ALL.into_iter().map(counted).collect::<Result<Vec<String>>>()?;
+        let problem = format!(
+            "there is nothing to predict in the part for {} ({}); change split.train, split.validation, \
+             task.horizon or train.window so that every part has values, classes or links, or ingest data \
+             that has them there",
+            part.name(),
+            counts.join(", ")
+        );
+        return Err(Error::settings("split", problem));
+    }
+    Ok(())
 }
 
 /// The steps at which the truth of samples lies.

@@ -13,9 +13,25 @@ use crate::step::Worker;
 use crate::task::{Says, Tallies};
 use crate::workers::Work;
 
-/// The metrics of a model and of all baselines on a part of the data.
+/// The metrics of a model and of all baselines on a part of the data; fails where one of the model's is NaN
+/// or infinite, or where there is nothing to judge. What baselines come to is told as it is.
 pub fn evaluate(worker: &mut Worker, part: Part) -> Result<Evaluation> {
+    evaluate_epoch(worker, part, "the best epoch")
+}
+
+/// The same for the parameters of the epoch that is called so.
+pub(super) fn evaluate_epoch(worker: &mut Worker, part: Part, epoch: &str) -> Result<Evaluation> {
     let metrics = measure(worker, part)?;
+    check_finite(&metrics, part, epoch)?;
+    if !metrics.contains_key(worker.context.deciding().name()) {
+        let problem = format!(
+            "there was nothing to judge in the part for {} ({} samples); change split.train, \
+             split.validation or task.horizon so that it has something to predict",
+            part.name(),
+            worker.split().samples(part).len()
+        );
+        return Err(Error::settings("split", problem));
+    }
     let mut baselines = BTreeMap::new();
     let recorder = worker.group.recorder.clone();
     let _judging = recorder.open(Kind::Evaluate, "baselines");
@@ -49,6 +65,18 @@ pub fn measure(worker: &mut Worker, part: Part) -> Result<Metrics> {
     })?;
     let told = worker.group.broadcast(to_bytes(&named(&tallies)))?;
     from_bytes(&told)
+}
+
+/// Fails if a metric is NaN or infinite: such parameters are not worth a checkpoint, and such a test is no
+/// result.
+pub(super) fn check_finite(metrics: &Metrics, part: Part, epoch: &str) -> Result<()> {
+    let Some((name, value)) = metrics.iter().find(|(_, value)| !value.is_finite()) else { return Ok(()) };
+    let part = part.name();
+    Err(Error::Diverged(format!(
+        "training diverged: the {name} of the {part} became {value} with the parameters of {epoch}; the run \
+         folder keeps the checkpoint before that, the settings and metrics.jsonl, and gets no summary.json. \
+         Lower train.learning_rate, set train.clip, or look for extreme values in the data of the {part}"
+    )))
 }
 
 /// Names and the bits of values: JSON cannot write NaN.

@@ -2,7 +2,7 @@
 
 use kymo_trace::schema::RunSummary;
 
-use super::evaluate::{evaluate, measure};
+use super::evaluate::{check_finite, evaluate_epoch, measure};
 use super::training_loop::Ending;
 use crate::artifact::{Course, Folder};
 use crate::config::bytes::process_memory;
@@ -12,12 +12,20 @@ use crate::step::Worker;
 use crate::workers::Work;
 
 /// The test with the best parameters; the last ones stay in the checkpoint.
-pub(super) fn finish(worker: &mut Worker, course: Course, folder: &mut Option<Folder>) -> Result<Ending> {
+/// `costs` says what windows were scheduled by, if they were.
+pub(super) fn finish(
+    worker: &mut Worker,
+    course: Course,
+    costs: Option<String>,
+    folder: &mut Option<Folder>,
+) -> Result<Ending> {
     let Course { position, best, .. } = course;
     let clock = worker.clock.clone();
     let last = best.map(|best| std::mem::replace(&mut worker.replica.params.values, best));
+    let epoch = format!("epoch {}", position.best_epoch);
     let validation = measure(worker, Part::Validation)?;
-    let test = evaluate(worker, Part::Test)?;
+    check_finite(&validation, Part::Validation, &epoch)?;
+    let test = evaluate_epoch(worker, Part::Test, &epoch)?;
     if let Some(last) = last {
         worker.replica.params.values = last;
     }
@@ -33,6 +41,7 @@ pub(super) fn finish(worker: &mut Worker, course: Course, folder: &mut Option<Fo
         best_epoch: position.best_epoch,
         validation,
         test,
+        costs,
         seconds: seconds.to_vec(),
         overhead: clock.overhead(),
         memory: process_memory().map_or(0, |(_, most)| most as u64),

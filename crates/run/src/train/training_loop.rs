@@ -8,15 +8,15 @@ use std::time::Instant;
 
 use kymo_plan::EpochPlan;
 use kymo_trace::Kind;
-use kymo_trace::schema::{EpochRecord, Metrics, RunSummary};
+use kymo_trace::schema::{EpochRecord, RunSummary};
 
-use super::evaluate::measure;
+use super::evaluate::{check_finite, measure};
 use super::finish::finish;
 use super::observer::{Observer, Pace};
 use crate::artifact::{Course, Folder};
 use crate::config::bytes::process_memory;
 use crate::data::Part;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::replica::optimiser::Rates;
 use crate::schedule::{Controller, Division};
 use crate::step::Worker;
@@ -42,10 +42,10 @@ pub fn train(
     let deciding = worker.context.deciding();
     let (epochs, patience) = (settings.train.epochs, settings.train.patience);
     let begins_at = (course.position.epoch, course.position.epoch + course.position.window == 0);
+    let known = (course.schedule.take(), course.profile.take());
+    let files = folder.as_ref().map(Folder::files);
     let mut controller =
-        Controller::begin(worker, division, begins_at, course.schedule.take(), &mut |note| {
-            observer.note(note)
-        })?;
+        Controller::begin(worker, division, begins_at, known, files, &mut |note| observer.note(note))?;
     let rates = Rates::new(&settings, controller.usual_iterations(worker));
     let mut stop = false;
     while course.position.epoch < epochs && !course.position.finished {
@@ -67,6 +67,7 @@ pub fn train(
             }
             if stop || worker.group.size() == 1 && observer.stop() {
                 course.plan = Some(plan.clone());
+                course.profile = controller.measurements(worker, pace.seconds())?;
                 save(worker, &course, folder)?;
                 return Ok(Ending::Stopped);
             }
@@ -84,6 +85,7 @@ pub fn train(
             worker.clock.time(Work::Log, || observer.progress(&progress));
             if due {
                 course.plan = Some(plan.clone());
+                course.profile = controller.measurements(worker, pace.seconds())?;
                 save(worker, &course, folder)?;
                 course.plan = None;
             }
@@ -94,7 +96,7 @@ pub fn train(
         controller.after_epoch(worker, trained, epoch + 1, written, &mut |note| observer.note(note))?;
         course.schedule = controller.schedule().cloned();
         let validation = measure(worker, Part::Validation)?;
-        check_finite(&validation, epoch + 1)?;
+        check_finite(&validation, Part::Validation, &format!("epoch {}", epoch + 1))?;
         let reached = validation.get(deciding.name()).copied();
         let position = &mut course.position;
         // Where there is nothing to judge, the last epoch is as good as any.
@@ -127,27 +129,17 @@ pub fn train(
         let position = &course.position;
         let due = position.epoch.is_multiple_of(settings.run.checkpoint_epochs);
         if due || position.epoch == epochs || position.finished {
+            course.profile = controller.measurements(worker, 0.0)?;
             save(worker, &course, folder)?;
         }
     }
-    finish(worker, course, folder)
+    let costs = controller.costs(worker);
+    finish(worker, course, costs, folder)
 }
 
 /// Windows of all iterations but perhaps the last, which may have fewer left.
 fn usual_size(plan: &EpochPlan) -> usize {
     plan.iterations.first().map_or(1, |iteration| iteration.windows().len())
-}
-
-/// Fails if a validation metric is not finite: such parameters are not worth a checkpoint.
-fn check_finite(validation: &Metrics, epoch: usize) -> Result<()> {
-    match validation.iter().find(|(_, value)| !value.is_finite()) {
-        None => Ok(()),
-        Some((name, value)) => Err(Error::Diverged(format!(
-            "training diverged: the {name} of the validation became {value} after epoch {epoch}; the last \
-             checkpoint is the \
-             one before. Lower train.learning_rate, set train.clip, or look for extreme values in the data"
-        ))),
-    }
 }
 
 /// Whether a validation beats the best so far.

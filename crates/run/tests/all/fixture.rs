@@ -67,7 +67,8 @@ impl Sketch {
             edges.extend(
                 (0..(wanted - edges.len().min(wanted)) as u64).map(|i| (drawn(2 * i), drawn(2 * i + 1))),
             );
-            let some = |vertex: &Vertex| draws.stream(5).share(u64::from(*vertex)) < 0.8;
+            // Never none: a part of the data without any is refused.
+            let some = |&vertex: &Vertex| vertex == 0 || draws.stream(5).share(u64::from(vertex)) < 0.8;
             let labelled: Vec<Vertex> = (0..vertices as Vertex).filter(some).collect();
             moments.push(Moment {
                 edges: edges.clone(),

@@ -85,7 +85,8 @@ fn a_run_that_diverges_says_so_and_keeps_its_last_good_epoch() {
             let error = session.train(&mut Onlooker::default()).err().unwrap();
             assert!(matches!(error, Error::Diverged(_)), "{} {mode:?}: {error}", task.name());
             let text = error.to_string();
-            let place = text.contains("in the window of steps") || text.contains("after epoch 1");
+            let place =
+                text.contains("in the window of steps") || text.contains("with the parameters of epoch 1");
             assert!(text.contains("Lower train.learning_rate") && place, "{text}");
             let worker = load(&path, &[], None, &Progress::silent()).unwrap();
             assert!(worker.replica.params.values.iter().flatten().all(|value| value.is_finite()));

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
+mod damaged;
+mod finite;
 mod fixture;
 mod flat;
 mod gpu;
@@ -12,6 +14,7 @@ mod modes;
 mod oracle;
 mod profile;
 mod refused;
+mod repeated;
 mod resume;
 mod scheduled;
 mod seams;

@@ -4,7 +4,6 @@
 use std::path::Path;
 
 use kymo_graph::Progress;
-use kymo_plan::strategy::{Scheme, find};
 use kymo_run::artifact::Folder;
 use kymo_run::config::{Mode, OptimiserName};
 use kymo_run::{Session, Settings, task};
@@ -121,12 +120,12 @@ fn training_sends_what_was_planned() {
     let store = folder.path().join("store");
     Sketch::random(2, 24, 13).write(&store);
     for_all(|strategy, mode, _, model, turn| {
-        // Measured schedules are not the planned ones: `scheduled.rs` looks at those.
-        let is_scheduled = matches!(find(strategy).unwrap().scheme, Scheme::Scheduled(_));
-        if mode == Mode::Truncated || is_scheduled {
+        if mode == Mode::Truncated {
             return;
         }
         let mut settings = shared(&plain(&store, OF_VERTICES[turn % 2], model), strategy, 2 + turn % 3);
+        // Measured schedules are not the planned ones: `scheduled.rs` looks at those.
+        settings.parallel.costs = "edges".into();
         settings.train.mode = mode;
         settings.train.epochs = 1 + turn % 3;
         // What is sent to judge and to write checkpoints is not what is sent to learn.
@@ -152,6 +151,7 @@ fn the_same_run_again_has_the_same_bytes() {
         }
         let mut settings = shared(&settings(&store, task, model), strategy, 3);
         (settings.train.mode, settings.train.epochs, settings.model.dropout) = (mode, 1, 0.2);
+        settings.parallel.costs = "edges".into();
         let [one, other] = ["one", "other"].map(|name| folder.path().join(format!("{name}{turn}")));
         run(&settings, &one);
         // Threads are divided among workers: on one or on several, the bits are the same.
@@ -169,7 +169,7 @@ fn runs_in_pieces_with_workers_are_whole_runs() {
     for_all(|strategy, mode, task, model, turn| {
         let mut settings = shared(&settings(&store, task, model), strategy, 2 + turn % 2);
         vary(&mut settings, turn);
-        settings.train.mode = mode;
+        (settings.train.mode, settings.parallel.costs) = (mode, "edges".into());
         // Between windows, so that states have to be put together and taken apart again.
         settings.run.checkpoint_windows = 1 + turn % 2;
         let [whole, parts] = ["whole", "parts"].map(|name| folder.path().join(format!("{name}{turn}")));

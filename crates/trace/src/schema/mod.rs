@@ -42,7 +42,7 @@ pub use plan::{
 pub use profile::{CostModelRecord, EXPLAINED, ProfileRecord, STAGES, SnapshotCost};
 pub use record::{Record, from_json, read, write};
 pub use run_summary::RunSummary;
-pub use schedule::ScheduleRecord;
+pub use schedule::{ScheduleRecord, check_iterations};
 pub use settings::{SettingValue, SettingsRecord};
 
 pub(crate) use record::record;

@@ -1,4 +1,5 @@
-//! Numbers that JSON cannot write: NaN and the infinities are `null` in files, and are read as NaN.
+//! Numbers that JSON cannot write: NaN and the infinities are `null` in files, and are read as NaN. Where a
+//! file must have a number that was measured, what is none is refused by the name of its field.
 
 use std::collections::BTreeMap;
 
@@ -17,6 +18,25 @@ impl From<Number> for f64 {
 
 fn metrics(numbers: BTreeMap<String, Number>) -> Metrics {
     numbers.into_iter().map(|(name, number)| (name, number.into())).collect()
+}
+
+/// The most seconds that a file may tell of anything: some thirty years.
+const LONGEST: f64 = 1e9;
+
+/// Refuses seconds that nothing can have taken; `field` says where they stand.
+pub(super) fn check_seconds(field: impl Fn() -> String, seconds: f64) -> Result<(), String> {
+    match (0.0..=LONGEST).contains(&seconds) {
+        true => Ok(()),
+        false => Err(format!("{} is {seconds}, expected seconds from 0 to {LONGEST:e}", field())),
+    }
+}
+
+/// Lists of lists of numbers.
+pub(super) fn lists<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Vec<Vec<f64>>>, D::Error> {
+    let lists: Vec<Vec<Vec<Number>>> = Vec::deserialize(deserializer)?;
+    let numbers = |numbers: Vec<Number>| numbers.into_iter().map(f64::from).collect();
+    let list = |list: Vec<Vec<Number>>| list.into_iter().map(numbers).collect();
+    Ok(lists.into_iter().map(list).collect())
 }
 
 /// One number.
@@ -53,5 +73,16 @@ mod tests {
         assert!(metrics["mae"].is_nan() && metrics["mse"] == 1.0);
         let baselines = named_of_each(value(r#"{"mean": {"mae": null}}"#)).unwrap();
         assert!(baselines["mean"]["mae"].is_nan());
+        assert!(lists(value("[[[1, null]]]")).unwrap()[0][0][1].is_nan());
+    }
+
+    #[test]
+    fn seconds_that_cannot_be_are_refused_by_the_name_of_their_field() {
+        let check = |seconds| check_seconds(|| "closing".into(), seconds);
+        for wrong in [f64::NAN, f64::INFINITY, -1e-9, 1e18] {
+            let problem = check(wrong).unwrap_err();
+            assert_eq!(problem, format!("closing is {wrong}, expected seconds from 0 to 1e9"));
+        }
+        assert!(check(0.0).is_ok() && check(LONGEST).is_ok());
     }
 }

@@ -21,11 +21,17 @@ pub trait Record: Serialize + DeserializeOwned {
     const WHAT: &'static str;
     /// What to do about a damaged one.
     const REMEDY: &'static str;
+
+    /// Says which field has a value that cannot be, whatever the run; every file is checked when it is read.
+    fn check(&self) -> Result<(), String> {
+        Ok(())
+    }
 }
 
-/// Makes a type a [`Record`], with its version as a constant of its own and as what its field is written as.
+/// Makes a type a [`Record`], with its version as a constant of its own and as what its field is written as,
+/// and perhaps with a check of its values.
 macro_rules! record {
-    ($name:ident, $version:literal, $what:literal, $remedy:literal) => {
+    ($name:ident, $version:literal, $what:literal, $remedy:literal $(, $check:path)?) => {
         impl $name {
             /// The current version of this layout.
             pub const VERSION: u32 = $version;
@@ -39,6 +45,10 @@ macro_rules! record {
             const VERSION: u32 = $version;
             const WHAT: &'static str = $what;
             const REMEDY: &'static str = $remedy;
+
+            $(fn check(&self) -> Result<(), String> {
+                $check(self)
+            })?
         }
     };
 }
@@ -61,7 +71,9 @@ pub fn from_json<T: Record>(text: &[u8]) -> Result<T, String> {
             "is {what} of version {version}, and this Kymo knows up to {known}; update Kymo"
         ));
     }
-    serde_json::from_slice(text).map_err(wrong)
+    let record: T = serde_json::from_slice(text).map_err(wrong)?;
+    record.check().map_err(|problem| format!("is not {}: {problem}; {}", T::WHAT, T::REMEDY))?;
+    Ok(record)
 }
 
 /// Reads the record in a file; nothing where there is no file.

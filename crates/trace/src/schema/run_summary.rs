@@ -26,6 +26,11 @@ pub struct RunSummary {
     pub validation: Metrics,
     /// The test with those parameters.
     pub test: Evaluation,
+    /// What windows were scheduled by: `measured`, `edges`, `cached`, or the path of a profile, as in
+    /// `parallel.costs`; `null` where they were not scheduled. A run by `edges` or by a profile can be
+    /// repeated to the bit.
+    #[serde(default)]
+    pub costs: Option<String>,
     /// Seconds spent on each kind of work, in the order in which they are shown.
     pub seconds: Vec<(String, f64)>,
     /// The share of these seconds that is neither training nor predicting, from 0 to 1.
@@ -59,6 +64,7 @@ mod tests {
             best_epoch: 7,
             validation: metrics(0.7),
             test: evaluation(),
+            costs: None,
             seconds: vec![("training".into(), 0.2), ("loading".into(), 0.1)],
             overhead: 0.1 / 0.3,
             memory: 47_292_416,
@@ -66,7 +72,12 @@ mod tests {
             workers: None,
         };
         check(&alone, "model");
-        let together = RunSummary { device_memory: Some(1 << 30), workers: Some(group()), ..alone };
+        let together = RunSummary {
+            costs: Some("edges".into()),
+            device_memory: Some(1 << 30),
+            workers: Some(group()),
+            ..alone
+        };
         check(&together, "test");
         let value = serde_json::to_value(&together).unwrap();
         assert_eq!(value["seconds"][1], serde_json::json!(["loading", 0.1]));

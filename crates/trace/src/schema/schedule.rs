@@ -46,7 +46,63 @@ pub struct ScheduleRecord {
     pub iterations: Vec<Vec<Vec<usize>>>,
 }
 
-record!(ScheduleRecord, 1, "a schedule", "restore the file, or train the model again");
+record!(
+    ScheduleRecord,
+    1,
+    "a schedule",
+    "restore the file, or train the model again",
+    ScheduleRecord::check_values
+);
+
+impl ScheduleRecord {
+    /// Says which field has a value that no schedule has.
+    fn check_values(&self) -> Result<(), String> {
+        let seconds = [("seconds", self.seconds), ("predicted", self.predicted), ("bound", self.bound)];
+        seconds
+            .into_iter()
+            .chain([("milliseconds", self.milliseconds), ("calibration", self.calibration.unwrap_or(0.0))])
+            .try_for_each(|(field, seconds)| number::check_seconds(|| field.into(), seconds))?;
+        let workers = self.iterations.first().map_or(0, Vec::len);
+        let windows = self.iterations.iter().flatten().map(Vec::len).sum();
+        check_iterations(&self.iterations, windows, workers)?;
+        match self.optimiser_steps <= self.iterations.len() {
+            true => Ok(()),
+            false => Err(format!(
+                "optimiser_steps is {}, but there are {} iterations",
+                self.optimiser_steps,
+                self.iterations.len()
+            )),
+        }
+    }
+}
+
+/// Refuses iterations that do not train each of `windows` once, with `workers`; says where.
+pub fn check_iterations(
+    iterations: &[Vec<Vec<usize>>],
+    windows: usize,
+    workers: usize,
+) -> Result<(), String> {
+    let mut seen = vec![false; windows];
+    for (i, bins) in iterations.iter().enumerate() {
+        if bins.len() != workers {
+            return Err(format!("iterations[{i}] is for {} workers, expected {workers}", bins.len()));
+        }
+        for (j, bin) in bins.iter().enumerate() {
+            for &window in bin {
+                let Some(seen) = seen.get_mut(window) else {
+                    return Err(format!("iterations[{i}][{j}] has window {window}, there are {windows}"));
+                };
+                if std::mem::replace(seen, true) {
+                    return Err(format!("iterations[{i}][{j}] has window {window} once more"));
+                }
+            }
+        }
+    }
+    match seen.iter().position(|seen| !seen) {
+        Some(window) => Err(format!("iterations has window {window} nowhere, there are {windows}")),
+        None => Ok(()),
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -76,5 +132,34 @@ mod tests {
         let read: ScheduleRecord = from_json(first.as_bytes()).unwrap();
         assert_eq!((read.version, read.by.as_str(), read.predicted, read.calibration), (0, "", 0.0, None));
         assert!(read.gap.is_nan());
+    }
+
+    /// Guards what is run or drawn by a damaged file: each wrong value is named by its field.
+    #[test]
+    fn values_that_cannot_be_are_refused_by_field() {
+        let whole = r#"{"strategy": "blad", "seconds": 1, "predicted": 2, "bound": 0.5, "gap": 1,
+            "optimiser_steps": 2, "milliseconds": 3, "iterations": [[[0, 1], [2]], [[3], []]]}"#;
+        from_json::<ScheduleRecord>(whole.as_bytes()).unwrap();
+        let cases = [
+            ("\"seconds\": 1", "\"seconds\": null", "seconds is NaN"),
+            ("\"predicted\": 2", "\"predicted\": -2", "predicted is -2"),
+            ("\"bound\": 0.5", "\"bound\": 1e18", "bound is 1000000000000000000"),
+            ("\"milliseconds\": 3", "\"milliseconds\": null", "milliseconds is NaN"),
+            ("\"gap\"", "\"calibration\": -1, \"gap\"", "calibration is -1"),
+            ("steps\": 2", "steps\": 1000000000000000000", "optimiser_steps is 1000000000000000000, but"),
+            ("[3]", "[1000000000000000000]", "iterations[1][0] has window 1000000000000000000, there are 4"),
+            ("[3]", "[4]", "iterations[1][0] has window 4, there are 4"),
+            ("[3]", "[2]", "iterations[1][0] has window 2 once more"),
+            ("[[3], []]", "[[3]]", "iterations[1] is for 1 workers, expected 2"),
+            ("[3]", "[-1]", "invalid value: integer `-1`, expected usize at line 2"),
+        ];
+        for (from, to, expected) in cases {
+            let damaged = whole.replacen(from, to, 1);
+            assert_ne!(damaged, whole);
+            let problem = from_json::<ScheduleRecord>(damaged.as_bytes()).unwrap_err();
+            assert!(problem.contains(&format!("is not a schedule: {expected}")), "{to}: {problem}");
+        }
+        let problem = check_iterations(&[vec![vec![0], vec![2]]], 3, 2).unwrap_err();
+        assert_eq!(problem, "iterations has window 1 nowhere, there are 3");
     }
 }

@@ -93,6 +93,9 @@ type Judged = (Vec<Edge>, Vec<Vertex>);
 enum Scorer<'a> {
     Decoder(Decoder<'a>),
     EdgeBank(EdgeBank<'a>),
+    /// A model whose outputs are not finite: what its decoder makes of them would look like scores, because
+    /// rectifying turns NaN into 0.
+    Lost,
 }
 
 impl Scorer<'_> {
@@ -102,6 +105,7 @@ impl Scorer<'_> {
             Scorer::EdgeBank(bank) => {
                 pairs.par_iter().with_min_len(256).map(|&(u, v)| bank.score(u, v, t)).collect()
             }
+            Scorer::Lost => vec![f32::NAN; pairs.len()],
         }
     }
 
@@ -113,6 +117,7 @@ impl Scorer<'_> {
                 let rows = out.chunks_exact_mut(out.len().checked_div(sources.len()).unwrap_or(0).max(1));
                 sources.iter().zip(rows).for_each(|(&source, row)| bank.row(source, t, row));
             }
+            Scorer::Lost => out.fill(f32::NAN),
         }
     }
 }
@@ -125,6 +130,7 @@ impl Links {
     fn scorer<'a>(&'a self, says: Says<'a>) -> Result<Scorer<'a>> {
         let pasts = self.link.history.then_some(&self.pasts);
         Ok(match says {
+            Says::Model(outputs, _) if !outputs.iter().all(|value| value.is_finite()) => Scorer::Lost,
             Says::Model(outputs, params) => Scorer::Decoder(Decoder::new(outputs, pasts, params)?),
             Says::Baseline("edgebank-window") => {
                 Scorer::EdgeBank(EdgeBank::windowed(&self.pasts.along, self.window))
@@ -301,6 +307,10 @@ impl Goal for Links {
             Ok((sample, pairs.sources.into_iter().zip(pairs.targets).collect()))
         };
         at.iter().map(of).collect()
+    }
+
+    fn labelled(&self, _: Part, sample: Step) -> Result<Option<usize>> {
+        Ok(Some(self.store.snapshot(sample + 1)?.len()))
     }
 
     fn outputs(&self, forward: &mut Forward<'_, '_>) -> Result<Vec<f32>> {
