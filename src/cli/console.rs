@@ -46,6 +46,14 @@ impl Console {
         self.columns.map_or(kymo_plan::schedule::WIDTH, |_| self.columns())
     }
 
+    /// A line that goes on below itself, `indent` columns from the left, where it does not fit.
+    pub fn hanging(&self, line: &str, indent: usize) -> String {
+        let mut text = String::new();
+        let columns = self.columns.map_or(usize::MAX, |_| self.columns());
+        layout::wrap(line, columns, indent.min(columns / 2), &mut text);
+        text
+    }
+
     /// Text whose lines fit, where it is known how wide they may be: what goes to a file stays as it is.
     pub fn fit(&self, text: &str) -> String {
         match self.columns {
@@ -115,5 +123,7 @@ mod tests {
         assert_eq!(narrow.columns(), LEAST);
         assert!(narrow.fit(&text).lines().all(|line| line.len() <= LEAST));
         assert_eq!(Console::new(io::sink(), None).columns(), USUAL);
+        assert_eq!(Console::new(io::sink(), None).hanging(text.trim_end(), 4).lines().count(), 1);
+        assert_eq!(narrow.hanging("name  what it is, at length", 6), "name  what it is, at\n      length\n");
     }
 }

@@ -31,7 +31,9 @@ fn guarded(work: impl FnOnce() -> u8) -> u8 {
 
 fn bug(panic: &PanicHookInfo) -> String {
     let place = panic.location().map(|place| format!(" at {place}")).unwrap_or_default();
-    let said = panic.payload_as_str().unwrap_or("no message");
+    let payload = panic.payload();
+    let said = payload.downcast_ref::<String>().map(String::as_str).or(payload.downcast_ref().copied());
+    let said = said.unwrap_or("no message");
     let mut text = format!(
         "kymo {} panicked{place}: {said}\nthis is a bug: please report it with these lines",
         env!("CARGO_PKG_VERSION")
@@ -81,8 +83,7 @@ mod tests {
     #[test]
     fn panics_where_it_is_asked_to() {
         if std::env::var_os("KYMO_TEST_PANICS").is_some() {
-            let asked: Option<&str> = None;
-            std::process::exit(guarded(|| asked.unwrap().len() as u8).into());
+            std::process::exit(guarded(|| panic!("because of {}", "this")).into());
         }
     }
 
@@ -104,6 +105,7 @@ mod tests {
         assert_eq!(output.status.code(), Some(70), "{said}");
         let version = env!("CARGO_PKG_VERSION");
         assert!(said.contains(&format!("kymo {version} panicked at src/cli/process.rs")), "{said}");
+        assert!(said.contains(": because of this\n"), "{said}");
         assert!(said.contains("this is a bug") && said.lines().count() == 2, "{said}");
         let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
         assert_eq!(panics(full.into()).status.code(), Some(70));

@@ -90,13 +90,15 @@ impl Observer for Show {
             format!("epoch {:>3}/{}", line.epoch, self.epochs),
             format!("loss {}", number(line.loss)),
             format!("validation {} {reached}{mark}", self.deciding),
-            format!("at most {} left", self.left(line.epoch)),
             format!("{} edges/s", count(line.edges_per_second)),
             bytes(line.memory),
+            format!("at most {} left", self.left(line.epoch)),
         ];
-        // A narrow terminal gets what matters most.
-        while self.columns.is_some_and(|columns| parts.join("  ").len() > columns) && parts.len() > 3 {
-            parts.pop();
+        // A narrow terminal gets what matters most: first memory is left out, then the rate, then the time.
+        for least in [4, 3, 3] {
+            if self.columns.is_some_and(|columns| parts.join("  ").chars().count() > columns) {
+                parts.remove(least);
+            }
         }
         let text = parts.join("  ");
         self.say(&text);

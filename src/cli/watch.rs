@@ -78,11 +78,10 @@ fn ignored() -> Option<u64> {
 }
 
 fn show(done: &AtomicBool, progress: &Progress, work: &'static str) {
-    let bar = ProgressBar::new(0);
+    let bar = ProgressBar::new(1);
     let style = |template| ProgressStyle::with_template(template).ok();
     let unknown = style("{spinner} {prefix} ({elapsed})");
     let known = style("{prefix} {wide_bar} {percent:>3}%  {msg}{eta} left");
-    bar.set_prefix(work);
     let mut is_known = None;
     while !done.load(Ordering::Relaxed) {
         let (total, units) = progress.work();
@@ -90,6 +89,8 @@ fn show(done: &AtomicBool, progress: &Progress, work: &'static str) {
             is_known = Some(total > 0);
             let style = if total > 0 { &known } else { &unknown };
             style.iter().for_each(|style| bar.set_style(style.clone()));
+            // Not before: it is drawn at once.
+            bar.set_prefix(work);
         }
         bar.set_length(total.max(1));
         bar.set_position(units);

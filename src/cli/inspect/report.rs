@@ -140,6 +140,9 @@ fn labels(stats: &Stats, fact: &mut impl FnMut(&str, String)) {
     }
 }
 
+/// Writes a figure.
+type Label = fn(f64) -> String;
+
 /// How the figures move from step to step.
 fn course(stats: &Stats, columns: usize, text: &mut String) {
     let steps = &stats.per_step;
@@ -155,7 +158,7 @@ fn course(stats: &Stats, columns: usize, text: &mut String) {
     text.push_str("\nFrom step to step\n");
     let averages = stats.averages;
     let share = |of: fn(&StepStats) -> Option<f64>| steps.iter().filter_map(of).collect::<Vec<f64>>();
-    let lines: [(&str, Vec<f64>, Option<Spread>, fn(f64) -> String); 6] = [
+    let lines: [(&str, Vec<f64>, Option<Spread>, Label); 6] = [
         ("active vertices", share(|step| Some(step.active as f64)), averages.active, count),
         ("edges changed", share(|step| step.change), averages.change, percent),
         ("edge overlap", share(|step| step.overlap), averages.overlap, percent),
@@ -163,7 +166,7 @@ fn course(stats: &Stats, columns: usize, text: &mut String) {
         ("highest in-degree", share(|step| Some(step.max_in_degree.into())), None, count),
         ("in-degree skew", share(|step| step.degree_skew), None, |skew| format!("{skew:.2}")),
     ];
-    let beside = |values: &[f64], mean: Option<Spread>, label: fn(f64) -> String| {
+    let beside = |values: &[f64], mean: Option<Spread>, label: Label| {
         let mean = mean.map(|spread| format!(", mean {}", label(spread.mean))).unwrap_or_default();
         between(values, label) + &mean
     };
