@@ -26,7 +26,7 @@ pub struct Man {
 
 /// Prints the page, or writes all of them.
 pub fn run(args: &Man, out: &mut Console) -> Result<()> {
-    let mut command = Command::command().flatten_help(false);
+    let mut command = Command::command();
     command.build();
     let Some(folder) = &args.folder else {
         return Ok(out.write_all(&rendered(command).map_err(cannot_print)?).map_err(cannot_print)?);

@@ -1,4 +1,5 @@
-//! Watching long work: a progress bar on a terminal, nothing elsewhere, and signals that end the work cleanly.
+//! Watching long work: a progress bar on a terminal, nothing elsewhere, and signals that end the work
+//! cleanly.
 
 use std::io::{self, IsTerminal};
 use std::sync::Arc;

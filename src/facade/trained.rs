@@ -73,8 +73,8 @@ impl Trained {
         self.closed()
     }
 
-    /// Reports evaluations and predictions to `progress`, which can stop them, too; and the making of built-in
-    /// data, should it be gone.
+    /// Reports evaluations and predictions to `progress`, which can stop them, too; and the making of
+    /// built-in data, should it be gone.
     pub fn progress(mut self, progress: &Progress) -> Trained {
         self.progress = progress.clone();
         self
