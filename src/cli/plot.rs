@@ -25,9 +25,9 @@ pub fn between(values: &[f64], label: impl Fn(f64) -> String) -> String {
     range(values).map(|(low, high)| format!("{} to {}", label(low), label(high))).unwrap_or_default()
 }
 
-/// An area of `height` rows in at most `width` columns, with zero in its range, labels for the top, the middle
-/// and the bottom on the left, and the two `ends` of the values below. Many values are drawn as means of
-/// neighbours. Empty where there is no value.
+/// An area of `height` rows in at most `width` columns, with zero in its range, labels for the top, the
+/// middle and the bottom on the left, and the two `ends` of the values below. Many values are drawn as means
+/// of neighbours. Empty where there is no value.
 pub fn chart(
     values: &[f64],
     [width, height]: [usize; 2],
