@@ -1,20 +1,7 @@
-//! The command: parse, dispatch, print the error, set the exit code.
+//! The command: everything is in [`kymo::cli`].
 
 use std::process::ExitCode;
 
-use clap::Parser;
-use kymo::cli::Command;
-
 fn main() -> ExitCode {
-    let command = Command::parse();
-    match command.run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            #[allow(clippy::print_stderr)]
-            {
-                eprintln!("error: {error}");
-            }
-            ExitCode::from(error.class().exit_code())
-        }
-    }
+    ExitCode::from(kymo::cli::process::main())
 }

@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use kymo_graph::Progress;
 use kymo_run::{Part, Result};
 
+use super::console::Console;
 use super::train::table;
 use super::watch::Watch;
 use super::{cannot_print, print_json};
@@ -44,9 +45,9 @@ enum SplitName {
 }
 
 /// Evaluates, and prints.
-pub fn run(args: &Evaluate, out: &mut dyn Write) -> Result<()> {
+pub fn run(args: &Evaluate, out: &mut Console) -> Result<()> {
     let progress = Progress::default();
-    let watch = Watch::begin(&progress, "evaluating");
+    let watch = Watch::begin(&progress, "evaluating", out);
     let mut trained = Run::load(&args.run)?.metrics(args.metrics.iter().cloned()).progress(&progress);
     if let Some(device) = &args.device {
         trained = trained.device(device);
@@ -61,5 +62,6 @@ pub fn run(args: &Evaluate, out: &mut dyn Write) -> Result<()> {
     if args.json {
         return Ok(print_json(out, &evaluation)?);
     }
-    Ok(write!(out, "{}", table(&trained.worker()?.context, &evaluation)).map_err(cannot_print)?)
+    let table = out.fit(&table(&trained.worker()?.context, &evaluation));
+    Ok(write!(out, "{table}").map_err(cannot_print)?)
 }

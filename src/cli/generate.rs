@@ -1,12 +1,12 @@
 //! `kymo generate`: synthetic dynamic graphs.
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
 use kymo_graph::generate::{self, FROM_STATIC, FromStatic, Params, Trend};
 use kymo_graph::{Error, Progress, Result, Store};
 
+use super::console::Console;
 use super::ingest::Written;
 use super::watch::Watch;
 
@@ -90,9 +90,9 @@ fn after_help() -> String {
 }
 
 /// Makes the store and says what is in it.
-pub fn run(args: &Generate, out: &mut dyn Write) -> Result<()> {
+pub fn run(args: &Generate, out: &mut Console) -> Result<()> {
     let progress = Progress::default();
-    let watch = Watch::begin(&progress, "generating");
+    let watch = Watch::begin(&progress, "generating", out);
     let begun = std::time::Instant::now();
     let store = make(args, &progress);
     drop(watch);

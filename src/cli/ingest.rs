@@ -14,6 +14,7 @@ use kymo_graph::time::{DateOrder, TimeUnit};
 use kymo_graph::{Error, Progress, Result, Store};
 use serde::Serialize;
 
+use super::console::Console;
 use super::numbers::{bytes, exact};
 use super::watch::Watch;
 
@@ -248,9 +249,9 @@ impl Ingest {
 }
 
 /// Reads the inputs and prints a summary.
-pub fn run(args: &Ingest, out: &mut dyn Write) -> Result<()> {
+pub fn run(args: &Ingest, out: &mut Console) -> Result<()> {
     let progress = Progress::default();
-    let watch = Watch::begin(&progress, "reading");
+    let watch = Watch::begin(&progress, "reading", out);
     let begun = std::time::Instant::now();
     let outcome = ingest::ingest(&args.inputs, &args.output, &args.settings(), &progress);
     drop(watch);
@@ -313,9 +314,12 @@ impl Written {
     }
 
     /// Prints the summary, and notes below it.
-    pub fn print(&self, json: bool, notes: &[String], out: &mut dyn Write) -> Result<()> {
+    pub fn print(&self, json: bool, notes: &[String], out: &mut Console) -> Result<()> {
         if json {
             return super::print_json(out, self);
+        }
+        if out.quiet {
+            return Ok(());
         }
         let from = self.format.map(|format| format!(" ({format})")).unwrap_or_default();
         let mut print = || {

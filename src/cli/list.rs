@@ -10,6 +10,8 @@ use kymo_run::config::overlay;
 use kymo_run::{Settings, task};
 use serde::Serialize;
 
+use super::console::Console;
+
 /// List what Kymo can read, generate and train
 #[derive(Args, Debug)]
 pub struct List {
@@ -70,7 +72,7 @@ impl Entry {
 }
 
 /// Prints the list.
-pub fn run(args: &List, out: &mut dyn Write) -> kymo_run::Result<()> {
+pub fn run(args: &List, out: &mut Console) -> kymo_run::Result<()> {
     let entries: Vec<Entry> = match args.what {
         What::Formats => load::ALL
             .iter()
@@ -116,9 +118,12 @@ pub fn run(args: &List, out: &mut dyn Write) -> kymo_run::Result<()> {
     for Entry { name, about, model, .. } in entries {
         let parts = model.map(|facts| {
             let ModelFacts { structure, time, weave, paper } = facts;
-            format!("\n{:width$}  {structure} x {time}, {weave}; {paper}", "")
+            format!("{:width$}  {structure} x {time}, {weave}; {paper}", "")
         });
-        writeln!(out, "{name:width$}  {about}{}", parts.unwrap_or_default()).map_err(super::cannot_print)?;
+        for line in std::iter::once(format!("{name:width$}  {about}")).chain(parts) {
+            let text = out.hanging(&line, width + 2);
+            write!(out, "{text}").map_err(super::cannot_print)?;
+        }
     }
     Ok(())
 }

@@ -2,16 +2,21 @@
 
 mod beside;
 pub mod choices;
+pub mod completions;
+pub mod console;
 pub mod doctor;
 pub mod evaluate;
 pub mod generate;
 pub mod ingest;
 pub mod inspect;
+mod layout;
 pub mod list;
+pub mod man;
 pub mod numbers;
 pub mod plan;
 pub mod plot;
 pub mod predict;
+pub mod process;
 mod show;
 pub mod simulate;
 pub mod train;
@@ -19,9 +24,13 @@ mod watch;
 
 use std::io::Write;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use clap::{Parser, Subcommand};
+use console::Console;
 use kymo_graph::Error as GraphError;
+use kymo_run::launch::most_threads;
 use kymo_run::{Error, Result};
 
 /// Neural networks on graphs that change over time.
@@ -42,6 +51,13 @@ pub struct Command {
     /// Threads to use; the results are the same for any number [default: one for each core]
     #[arg(long, global = true, value_name = "N")]
     threads: Option<usize>,
+    /// Show no progress, notes or summaries. Errors remain, and what was asked for: tables, reports and JSON;
+    /// of `train` the best epoch and its test, of `ingest`, `generate` and `predict` nothing but their files
+    #[arg(short, long, global = true)]
+    quiet: bool,
+    /// The exit code of the signal that stopped the work.
+    #[arg(skip)]
+    received: Arc<AtomicUsize>,
 }
 
 #[derive(Subcommand, Debug)]
@@ -56,23 +72,38 @@ enum Verb {
     Generate(generate::Generate),
     List(list::List),
     Doctor(doctor::Doctor),
+    Completions(completions::Completions),
+    Man(man::Man),
 }
 
 impl Command {
     /// Does what was asked.
     pub fn run(&self) -> Result<()> {
-        if self.threads == Some(0) {
-            return Err(Error::settings("--threads", "found 0, expected at least 1"));
-        }
+        let threads = self.threads()?;
         // Everything runs on a thread of the pool: a call from outside would wake it anew for every
         // operation.
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(self.threads.unwrap_or(0)).build();
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
         pool.map_err(|error| Error::settings("--threads", error.to_string()))?.install(|| self.run_verb())
     }
 
+    /// The number of threads; 0 is one for each core. Rayon's own variable is checked, too: a machine that
+    /// cannot give a thread what it needs kills the process instead of saying so.
+    fn threads(&self) -> Result<usize> {
+        let said = || std::env::var("RAYON_NUM_THREADS").ok()?.parse().ok();
+        let (name, threads) = match self.threads {
+            Some(threads) => ("--threads", threads),
+            None => ("RAYON_NUM_THREADS", said().unwrap_or(0)),
+        };
+        if self.threads == Some(0) {
+            return Err(Error::settings(name, "found 0, expected at least 1"));
+        }
+        most_threads(threads).map_err(|problem| Error::settings(name, problem))
+    }
+
     fn run_verb(&self) -> Result<()> {
-        let out = &mut std::io::stdout();
-        let done = match &self.verb {
+        let out = &mut Console::standard();
+        (out.quiet, out.received) = (self.quiet, self.received.clone());
+        match &self.verb {
             Verb::Train(args) => train::run(args, out),
             Verb::Plan(args) => plan::run(args, out),
             Verb::Simulate(args) => simulate::run(args, out),
@@ -83,16 +114,10 @@ impl Command {
             Verb::Generate(args) => generate::run(args, out).map_err(Error::from),
             Verb::List(args) => list::run(args, out),
             Verb::Doctor(args) => doctor::run(args, out),
-        };
-        match done.and_then(|()| out.flush().map_err(|error| cannot_print(error).into())) {
-            // The reader of our output closed it, as `head` does: that is no failure.
-            Err(Error::Graph(GraphError::Resource { source, .. }))
-                if source.kind() == std::io::ErrorKind::BrokenPipe =>
-            {
-                Ok(())
-            }
-            done => done,
-        }
+            Verb::Completions(args) => completions::run(args, out),
+            Verb::Man(args) => man::run(args, out),
+        }?;
+        Ok(out.flush().map_err(cannot_print)?)
     }
 }
 

@@ -10,6 +10,7 @@ use kymo_run::schedule::{Division, is_possible};
 use kymo_run::{Error, Result, RunContext};
 
 use super::choices::Choices;
+use super::console::Console;
 use super::{cannot_print, print_json};
 
 /// Show what an epoch would cost with several workers, without training
@@ -47,7 +48,7 @@ fn after_help() -> String {
 }
 
 /// Prints the plan.
-pub fn run(args: &Plan, out: &mut dyn Write) -> Result<()> {
+pub fn run(args: &Plan, out: &mut Console) -> Result<()> {
     let mut typed = args.choices.typed()?;
     // Several names, or all of them, are no setting.
     let asked = typed.iter().rfind(|(key, _, _)| key == "parallel.strategy");
@@ -81,7 +82,8 @@ pub fn run(args: &Plan, out: &mut dyn Write) -> Result<()> {
     };
     let each = |plan: &Priced| format!("\n{}, {}", plan.strategy, plan.epoch);
     let iterations: String = plans.iter().filter(|_| args.iterations).map(each).collect();
-    Ok(write!(out, "{text}{iterations}").map_err(cannot_print)?)
+    let text = out.fit(&(text + &iterations));
+    Ok(write!(out, "{text}").map_err(cannot_print)?)
 }
 
 /// One line for each plan.

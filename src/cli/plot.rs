@@ -3,8 +3,7 @@
 /// Blocks from low to high.
 const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// One line: the values from their lowest to their highest in `width` characters, then both as `label` writes
-/// them.
+/// One line: the values from their lowest to their highest in `width` characters.
 ///
 /// Many values are drawn as means of neighbours, few at the right end, so that lines that end with the same
 /// step are aligned. Empty where there is no value.
@@ -18,27 +17,40 @@ pub fn sparkline(values: &[f64], width: usize, label: impl Fn(f64) -> String) ->
         BLOCKS[(level.round() as usize).min(7)]
     };
     let line: String = resampled(values, width).into_iter().map(block).collect();
-    format!("{line:>width$}  {} to {}", label(low), label(high))
+    format!("{line:>width$}")
 }
 
-/// An area of `height` rows, with zero in its range, labels for the top, the middle and the bottom on the
-/// left, and the two `ends` of the values below. Many values are drawn as means of neighbours. Empty where
-/// there is no value.
+/// The lowest and the highest value as `label` writes them. Empty where there is no value.
+pub fn between(values: &[f64], label: impl Fn(f64) -> String) -> String {
+    range(values).map(|(low, high)| format!("{} to {}", label(low), label(high))).unwrap_or_default()
+}
+
+/// An area of `height` rows in at most `width` columns, with zero in its range, labels for the top, the
+/// middle and the bottom on the left, and the two `ends` of the values below. Many values are drawn as means
+/// of neighbours. Empty where there is no value.
 pub fn chart(
     values: &[f64],
     [width, height]: [usize; 2],
     label: impl Fn(f64) -> String,
     ends: [&str; 2],
 ) -> String {
-    let columns = resampled(values, width);
-    let Some((low, high)) = range(&columns) else { return String::new() };
-    let (low, high) = (low.min(0.0), high.max(0.0));
+    let mut room = width;
+    // Fewer columns are other means, whose labels may be wider.
+    let (columns, low, high, names, margin) = loop {
+        let columns = resampled(values, room);
+        let Some((low, high)) = range(&columns) else { return String::new() };
+        let (low, high) = (low.min(0.0), high.max(0.0));
+        let names = [label(high), label((low + high) / 2.0), label(low)];
+        let margin = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+        if margin + 2 + columns.len() <= width || room <= 1 {
+            break (columns, low, high, names, margin);
+        }
+        room = width.saturating_sub(margin + 2).clamp(1, room - 1);
+    };
     // Eighths of a row from the bottom of the chart to the value.
     let eighths =
         |value: f64| if high > low { (value - low) / (high - low) * 8.0 * height as f64 } else { 0.0 };
     let levels: Vec<usize> = columns.iter().map(|&value| eighths(value).round() as usize).collect();
-    let names = [label(high), label((low + high) / 2.0), label(low)];
-    let margin = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
     let mut text = String::new();
     for row in (0..height).rev() {
         let name = match row {
@@ -95,17 +107,18 @@ mod tests {
     #[test]
     fn a_sparkline_goes_from_the_lowest_to_the_highest() {
         let values: Vec<f64> = (0..8).map(f64::from).collect();
-        assert_eq!(sparkline(&values, 9, whole), " ▁▂▃▄▅▆▇█  0 to 7");
-        assert_eq!(sparkline(&[5.0; 3], 3, whole), "▄▄▄  5 to 5");
-        assert_eq!(sparkline(&[5.1, 5.2, 5.3], 3, whole), "▄▄▄  5 to 5");
-        assert_eq!(sparkline(&[-1.0], 1, whole), "▄  -1 to -1");
-        assert_eq!(sparkline(&[], 40, whole), "");
+        assert_eq!(sparkline(&values, 9, whole), " ▁▂▃▄▅▆▇█");
+        assert_eq!(between(&values, whole), "0 to 7");
+        assert_eq!(sparkline(&[5.0; 3], 3, whole), "▄▄▄");
+        assert_eq!(sparkline(&[5.1, 5.2, 5.3], 3, whole), "▄▄▄");
+        assert_eq!(sparkline(&[-1.0], 1, whole), "▄");
+        assert_eq!([sparkline(&[], 40, whole), between(&[], whole)], ["", ""]);
     }
 
     #[test]
     fn a_long_line_is_made_of_means() {
         let values: Vec<f64> = (0..1000).map(|i| f64::from(i / 500)).collect();
-        assert_eq!(sparkline(&values, 6, whole), "▁▁▁███  0 to 1");
+        assert_eq!(sparkline(&values, 6, whole), "▁▁▁███");
         assert_eq!(resampled(&[1.0, 2.0, 3.0, 4.0, 6.0], 2), [1.5, 13.0 / 3.0]);
         assert_eq!(resampled(&[1.0, 2.0], 0), [1.5]);
         assert!(resampled(&[], 3).is_empty());
@@ -123,6 +136,17 @@ mod tests {
      a  b
 ";
         assert_eq!(drawn, expected);
+    }
+
+    #[test]
+    fn a_chart_fits_its_columns() {
+        let values: Vec<f64> = (0..500).map(|i| f64::from(i * i)).collect();
+        for width in [16, 24, 40, 80, 200] {
+            let drawn = chart(&values, [width, 6], whole, ["a", "b"]);
+            let widest = drawn.lines().map(|line| line.chars().count()).max();
+            assert_eq!(widest, Some(width), "the room is used, and no more:\n{drawn}");
+        }
+        assert!(chart(&values, [3, 2], whole, ["a", "b"]).contains('█'), "a column is left in the end");
     }
 
     #[test]

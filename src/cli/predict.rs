@@ -8,6 +8,7 @@ use kymo_graph::Progress;
 use kymo_run::{Error, Result};
 
 use super::cannot_print;
+use super::console::Console;
 use super::numbers::plural;
 use super::watch::Watch;
 use crate::facade::{Predict as Asked, Run};
@@ -41,13 +42,13 @@ pub struct Predict {
 }
 
 /// Predicts, and writes the file.
-pub fn run(args: &Predict, out: &mut dyn Write) -> Result<()> {
+pub fn run(args: &Predict, out: &mut Console) -> Result<()> {
     if args.output.exists() && !args.overwrite {
         let problem = format!("{} is there already; --overwrite replaces it", args.output.display());
         return Err(Error::settings("--output", problem));
     }
     let progress = Progress::default();
-    let watch = Watch::begin(&progress, "predicting");
+    let watch = Watch::begin(&progress, "predicting", out);
     let mut trained = Run::load(&args.run)?.progress(&progress);
     if let Some(device) = &args.device {
         trained = trained.device(device);
@@ -56,6 +57,9 @@ pub fn run(args: &Predict, out: &mut dyn Write) -> Result<()> {
     let predictions = trained.predict(asked).map_err(as_option)?;
     drop(watch);
     predictions.save_csv(&args.output)?;
+    if out.quiet {
+        return Ok(());
+    }
     let rows = plural(predictions.len() as u64, ["prediction", "predictions"]);
     let (step, path) = (predictions.step(), args.output.display());
     Ok(writeln!(out, "{rows} after step {step} in {path}").map_err(cannot_print)?)

@@ -9,6 +9,7 @@ use kymo_run::RunContext;
 use kymo_run::train::{EpochProgress, Observer};
 use kymo_trace::schema::EpochRecord;
 
+use super::console::{Console, complain, error_columns};
 use super::numbers::{bytes, count};
 use super::train::number;
 
@@ -19,15 +20,17 @@ pub struct Show {
     epochs: usize,
     bar: Option<ProgressBar>,
     quiet: bool,
+    columns: Option<usize>,
     begun: Instant,
     /// Epochs seen by this process.
     seen: usize,
 }
 
 impl Show {
-    /// Nothing seen yet; `quiet` says nothing where there is no terminal.
-    pub fn new(progress: &Progress, context: &RunContext, quiet: bool) -> Show {
-        let bar = std::io::stderr().is_terminal().then(|| {
+    /// Nothing seen yet. With `json` nothing is said where there is no terminal, on a quiet console nowhere.
+    pub fn new(progress: &Progress, context: &RunContext, json: bool, console: &Console) -> Show {
+        let quiet = json || console.quiet;
+        let bar = (!console.quiet && std::io::stderr().is_terminal()).then(|| {
             let bar = ProgressBar::new(1);
             if let Ok(style) = ProgressStyle::with_template("{prefix} {wide_bar} {msg}") {
                 bar.set_style(style);
@@ -35,7 +38,8 @@ impl Show {
             bar
         });
         let (deciding, epochs) = (context.deciding().name(), context.settings.train.epochs);
-        Show { progress: progress.clone(), deciding, epochs, bar, quiet, begun: Instant::now(), seen: 0 }
+        let (progress, begun, columns) = (progress.clone(), Instant::now(), error_columns());
+        Show { progress, deciding, epochs, bar, quiet, columns, begun, seen: 0 }
     }
 
     /// Removes the bar.
@@ -58,11 +62,10 @@ impl Show {
 
 impl Show {
     /// A line above the bar, or just a line.
-    #[allow(clippy::print_stderr)]
     fn say(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.println(text),
-            None => eprintln!("{text}"),
+            None => complain(text),
         }
     }
 }
@@ -82,17 +85,22 @@ impl Observer for Show {
             return;
         }
         let reached = line.validation.get(self.deciding).map_or("-".into(), |value| number(*value));
-        let text = format!(
-            "epoch {:>3}/{}  loss {}  validation {} {reached}{}  {} edges/s  {}  at most {} left",
-            line.epoch,
-            self.epochs,
-            number(line.loss),
-            self.deciding,
-            if line.best { " *" } else { "  " },
-            count(line.edges_per_second),
+        let mark = if line.best { " *" } else { "  " };
+        let mut parts = vec![
+            format!("epoch {:>3}/{}", line.epoch, self.epochs),
+            format!("loss {}", number(line.loss)),
+            format!("validation {} {reached}{mark}", self.deciding),
+            format!("{} edges/s", count(line.edges_per_second)),
             bytes(line.memory),
-            self.left(line.epoch),
-        );
+            format!("at most {} left", self.left(line.epoch)),
+        ];
+        // A narrow terminal gets what matters most: first memory is left out, then the rate, then the time.
+        for least in [4, 3, 3] {
+            if self.columns.is_some_and(|columns| parts.join("  ").chars().count() > columns) {
+                parts.remove(least);
+            }
+        }
+        let text = parts.join("  ");
         self.say(&text);
     }
 

@@ -15,6 +15,7 @@ use kymo_trace::schema::{Evaluation, GroupReport, RunSummary};
 
 use super::beside;
 use super::choices::Choices;
+use super::console::Console;
 use super::numbers::{bytes, count, exact, percent, plural};
 use super::show::Show;
 use super::watch::Watch;
@@ -62,10 +63,10 @@ fn after_help() -> String {
 }
 
 /// Trains, and prints the result.
-pub fn run(args: &Train, out: &mut dyn Write) -> Result<()> {
+pub fn run(args: &Train, out: &mut Console) -> Result<()> {
     let typed = args.choices.typed()?;
     let progress = Progress::default();
-    let watch = Watch::begin(&progress, "making data");
+    let watch = Watch::begin(&progress, "making data", out);
     let session = match &args.output {
         Some(path) if args.resume && Session::exists(path) => {
             if args.choices.config.is_some() {
@@ -82,12 +83,13 @@ pub fn run(args: &Train, out: &mut dyn Write) -> Result<()> {
     drop(watch);
     let mut session = session?;
     let path = session.path().to_path_buf();
-    if !args.json {
-        write!(out, "{}", opening(&mut session)?).map_err(cannot_print)?;
+    if !args.json && !out.quiet {
+        let text = out.fit(&opening(&mut session)?);
+        write!(out, "{text}").map_err(cannot_print)?;
         out.flush().map_err(cannot_print)?;
     }
     let context = session.worker()?.context.clone();
-    let mut show = Show::new(&progress, &context, args.json);
+    let mut show = Show::new(&progress, &context, args.json, out);
     let ending = session.train(&mut show);
     show.close();
     let ending = ending?;
@@ -95,7 +97,8 @@ pub fn run(args: &Train, out: &mut dyn Write) -> Result<()> {
     match ending {
         Ending::Finished(summary) if args.json => print_json(out, &*summary).map_err(Error::from),
         Ending::Finished(summary) => {
-            write!(out, "{}", closing(&summary, &context, &path)).map_err(|e| cannot_print(e).into())
+            let text = out.fit(&closing(&summary, &context, &path, out.quiet));
+            write!(out, "{text}").map_err(|e| cannot_print(e).into())
         }
         Ending::Stopped => Err(Error::Stopped(path)),
     }
@@ -146,14 +149,18 @@ fn opening(session: &mut Session) -> Result<String> {
     Ok(text)
 }
 
-/// What came of it.
-fn closing(summary: &RunSummary, context: &RunContext, path: &Path) -> String {
+/// What came of it; `quiet` leaves the result alone.
+fn closing(summary: &RunSummary, context: &RunContext, path: &Path, quiet: bool) -> String {
     let mut text = format!(
-        "\nbest of {}: epoch {}\n",
+        "{}best of {}: epoch {}\n",
+        if quiet { "" } else { "\n" },
         plural(summary.epochs as u64, ["epoch", "epochs"]),
         summary.best_epoch
     );
     text.push_str(&table(context, &summary.test));
+    if quiet {
+        return text;
+    }
     let total: f64 = summary.seconds.iter().map(|(_, seconds)| seconds).sum();
     let parts: Vec<String> = (summary.seconds.iter())
         .map(|(work, seconds)| format!("{work} {}", percent(seconds / total.max(1e-9))))

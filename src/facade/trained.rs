@@ -73,7 +73,8 @@ impl Trained {
         self.closed()
     }
 
-    /// Reports the making of built-in data, should it be gone, to `progress`.
+    /// Reports evaluations and predictions to `progress`, which can stop them, too; and the making of
+    /// built-in data, should it be gone.
     pub fn progress(mut self, progress: &Progress) -> Trained {
         self.progress = progress.clone();
         self
@@ -137,6 +138,8 @@ impl Trained {
                 in_pool(|| load_with(folder, metrics, device.as_deref(), progress, custom))?
             }
         };
-        Ok(self.worker.insert(worker))
+        let worker = self.worker.insert(worker);
+        worker.progress = self.progress.clone();
+        Ok(worker)
     }
 }

@@ -310,6 +310,6 @@ fn an_interruption_leaves_nothing_behind() {
     }
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("interrupted; nothing was written"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("stopped; nothing was written"));
     assert_eq!(bench.names(), [] as [String; 0]);
 }

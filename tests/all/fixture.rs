@@ -50,7 +50,9 @@ impl Bench {
 
     /// Runs `kymo` in the folder; arguments are separated by blanks.
     pub fn kymo(&self, args: &str) -> Answer {
-        self.command(Command::new(env!("CARGO_BIN_EXE_kymo")).args(args.split_whitespace()))
+        self.command(
+            Command::new(env!("CARGO_BIN_EXE_kymo")).args(args.split_whitespace()).env_remove("COLUMNS"),
+        )
     }
 
     /// Every file below a folder with its bytes.

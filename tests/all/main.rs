@@ -8,6 +8,8 @@ mod examples;
 mod facade;
 mod fixture;
 mod predict;
+#[cfg(unix)]
+mod process;
 mod python;
 mod real_data;
 mod rooms;

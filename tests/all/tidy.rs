@@ -268,7 +268,7 @@ fn unsafe_code_is_behind_one_door() {
 
 #[test]
 fn features_name_things_to_install() {
-    // The command is no thing to install, but its three crates are: a program that uses the library alone
+    // The command is no thing to install, but its crates are: a program that uses the library alone
     // builds none of them.
     let allowed = ["mpi", "cuda", "nccl", "ilp", "cli", "default"];
     for path in files(&["Cargo.toml"]) {

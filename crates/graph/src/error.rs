@@ -36,7 +36,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The user asked to stop.
-    #[error("interrupted; nothing was written")]
+    #[error("stopped; nothing was written")]
     Interrupted,
 }
 

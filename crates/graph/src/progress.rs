@@ -15,7 +15,7 @@ struct Counters {
     done: AtomicU64,
     rows: AtomicU64,
     steps: AtomicU64,
-    stop: AtomicBool,
+    stop: Arc<AtomicBool>,
 }
 
 impl Progress {
@@ -62,6 +62,11 @@ impl Progress {
     /// Asks the work to stop at its next convenient place.
     pub fn stop(&self) {
         self.0.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// The flag that [`Progress::stop`] sets, for those who can do no more than set a flag: signal handlers.
+    pub fn stop_flag(&self) -> Arc<AtomicBool> {
+        self.0.stop.clone()
     }
 
     /// Fails when the work has been asked to stop.

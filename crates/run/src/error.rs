@@ -110,7 +110,8 @@ impl Class {
     }
 
     /// What the command exits with. 2 is also what it exits with where its options cannot be read, 70 is the
-    /// usual code for an internal error, and 130 that of an interruption.
+    /// usual code for an internal error, and 130 that of an interruption; where another signal stopped the
+    /// work, the command exits with the code of that signal.
     pub fn exit_code(self) -> u8 {
         match self {
             Class::Settings => 2,

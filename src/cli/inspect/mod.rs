@@ -8,6 +8,8 @@ use std::path::PathBuf;
 use kymo_graph::stats::stats;
 use kymo_graph::{Progress, Result, Store};
 
+use super::console::Console;
+use super::layout;
 use super::watch::Watch;
 use super::{cannot_print, print_json};
 
@@ -29,19 +31,19 @@ pub struct Inspect {
 }
 
 /// Describes the store on `out`.
-pub fn run(args: &Inspect, out: &mut dyn Write) -> Result<()> {
+pub fn run(args: &Inspect, out: &mut Console) -> Result<()> {
     let store = Store::open(&args.store)?;
     let progress = Progress::default();
-    let watch = Watch::begin(&progress, "looking");
+    let watch = Watch::begin(&progress, "looking", out);
     let stats = stats(&store, &progress)?;
     drop(watch);
     if args.json {
         return print_json(out, &stats);
     }
     let name = args.store.file_name().unwrap_or(args.store.as_os_str());
-    let mut text = report::report(&name.to_string_lossy(), &stats);
+    let mut text = report::report(&name.to_string_lossy(), &stats, out.columns());
     if args.steps {
-        text.push_str(&report::table(&stats.per_step));
+        text.push_str(&layout::fit(&report::table(&stats.per_step), out.columns()));
     }
     out.write_all(text.as_bytes()).map_err(cannot_print)
 }
@@ -54,11 +56,29 @@ mod tests {
     use kymo_graph::time::TimeUnit;
     use kymo_graph::{Edge, Ids, Snapshot, StepData, StepEdges};
     use std::path::Path;
+    use std::sync::{Arc, Mutex};
+
+    /// A writer that the test can read.
+    #[derive(Clone, Default)]
+    struct Page(Arc<Mutex<Vec<u8>>>);
+    impl Write for Page {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
 
     fn print(store: &Path, json: bool, steps: bool) -> String {
-        let mut out = Vec::new();
-        run(&Inspect { store: store.into(), json, steps }, &mut out).unwrap();
-        String::from_utf8(out).unwrap()
+        print_in(None, store, json, steps)
+    }
+
+    fn print_in(columns: Option<usize>, store: &Path, json: bool, steps: bool) -> String {
+        let page = Page::default();
+        let asked = Inspect { store: store.into(), json, steps };
+        run(&asked, &mut Console::new(page.clone(), columns)).unwrap();
+        String::from_utf8(page.0.lock().unwrap().clone()).unwrap()
     }
 
     fn generated(path: &Path, steps: usize) {
@@ -100,13 +120,35 @@ mod tests {
             "20.0 % to 20.0 %",
             "└────",
         ];
+        let unwrapped = text.split_whitespace().collect::<Vec<_>>().join(" ");
         for fact in facts {
-            assert!(text.contains(fact), "{fact} is not in\n{text}");
+            assert!(unwrapped.contains(fact), "{fact} is not in\n{text}");
         }
         assert!(text.lines().count() <= 45, "{text}");
-        assert!(text.lines().all(|line| line.chars().count() <= 100 && line.trim_end() == line), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 80 && line.trim_end() == line), "{text}");
         let table = print(&path, false, true);
         assert_eq!(table.lines().count(), text.lines().count() + 2 + 100);
+    }
+
+    /// Nothing is wider than the terminal, nothing is lost in a narrow one, and a wide one is used.
+    #[test]
+    fn the_report_fits_the_terminal() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("small");
+        generated(&path, 300);
+        let widest = |text: &str| text.lines().map(|line| line.chars().count()).max().unwrap();
+        for columns in [24, 30, 40, 60, 80, 120, 200] {
+            let text = print_in(Some(columns), &path, false, true);
+            assert!(widest(&text) <= columns, "{columns} columns:\n{text}");
+            let words: String = text.split_whitespace().collect();
+            for fact in ["timessmaller", "and4more", "500train", "5.0kto5.0k,mean5.0k", "overlap", "maxin"] {
+                assert!(words.contains(fact), "{fact} is not in {columns} columns:\n{text}");
+            }
+        }
+        assert!(widest(&print_in(Some(200), &path, false, false)) > 190);
+        assert_eq!(print_in(Some(80), &path, false, true), print(&path, false, true));
+        let narrow = print_in(Some(1), &path, false, false);
+        assert!(widest(&narrow) <= 24, "{narrow}");
     }
 
     #[test]
@@ -178,9 +220,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("small");
         generated(&path, 2);
-        let error = run(&Inspect { store: path, json: false, steps: false }, &mut Full).unwrap_err();
+        let error = run(&Inspect { store: path, json: false, steps: false }, &mut Console::new(Full, None))
+            .unwrap_err();
         assert!(error.to_string().starts_with("cannot write standard output: "), "{error}");
         let missing = Inspect { store: folder.path().join("none"), json: false, steps: false };
-        assert!(run(&missing, &mut Vec::new()).unwrap_err().to_string().contains("there is no such store"));
+        assert!(
+            run(&missing, &mut Console::new(Full, None))
+                .unwrap_err()
+                .to_string()
+                .contains("there is no such store")
+        );
     }
 }

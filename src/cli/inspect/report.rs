@@ -4,14 +4,17 @@ use kymo_graph::stats::{ClassStats, Sizes, Spread, Stats, StepStats};
 use kymo_graph::store::FeatureKind;
 use kymo_graph::time::{TimeUnit, civil};
 
+use crate::cli::layout::wrap;
 use crate::cli::numbers::{bytes, count, exact, percent, plural};
-use crate::cli::plot::{chart, sparkline};
+use crate::cli::plot::{between, chart, sparkline};
 
-/// Characters a plot may be wide.
-const WIDTH: usize = 48;
+/// Columns before what is said of a fact.
+const MARGIN: usize = 20;
+/// The fewest characters of a line of blocks that has something beside it.
+const NARROWEST: usize = 12;
 /// Rows of the chart.
 const HEIGHT: usize = 7;
-/// Classes that are named, half of them in a line.
+/// Classes that are named.
 const CLASSES: usize = 8;
 /// Nouns that occur often, for one and for many.
 const VERTICES: [&str; 2] = ["vertex", "vertices"];
@@ -20,15 +23,18 @@ const STEPS: [&str; 2] = ["step", "steps"];
 /// of a dataset stay below.
 const DATED: f64 = 1e8;
 
-/// The report on a store called `name`.
-pub fn report(name: &str, stats: &Stats) -> String {
-    let mut text = format!(
-        "{name}: {}, {}, {}\n\n",
+/// The report on a store called `name`, in lines of at most this many columns.
+pub fn report(name: &str, stats: &Stats, columns: usize) -> String {
+    let mut text = String::new();
+    let title = format!(
+        "{name}: {}, {}, {}",
         plural(stats.vertices, VERTICES),
         plural(stats.steps, STEPS),
         plural(stats.edges, ["edge", "edges"])
     );
-    let mut fact = |name: &str, what: String| text.push_str(&format!("  {name:<17} {what}\n"));
+    wrap(&title, columns, 2, &mut text);
+    text.push('\n');
+    let mut fact = |name: &str, what: String| say(name, &what, columns, &mut text);
     if let (Some(begin), Some(end)) = (stats.begin, stats.end) {
         fact("time", time_range(begin, end, stats.time_unit));
     }
@@ -47,9 +53,26 @@ pub fn report(name: &str, stats: &Stats) -> String {
     labels(stats, &mut fact);
     fact("on disk", bytes(stats.bytes));
     if stats.steps > 1 {
-        course(stats, &mut text);
+        course(stats, columns, &mut text);
     }
     text
+}
+
+/// Appends what is said of `name`: beside it, or below it where that leaves no room.
+fn say(name: &str, what: &str, columns: usize, text: &mut String) {
+    let line = format!("  {name:<17} {what}");
+    if line.chars().count() <= columns || margin(columns) == MARGIN {
+        return wrap(&line, columns, MARGIN, text);
+    }
+    if !name.is_empty() {
+        text.push_str(&format!("  {name}\n"));
+    }
+    wrap(&format!("{:w$}{what}", "", w = margin(columns)), columns, margin(columns), text);
+}
+
+/// Columns before what is said, where it takes several lines.
+fn margin(columns: usize) -> usize {
+    if columns < 2 * MARGIN { 4 } else { MARGIN }
 }
 
 fn graph(stats: &Stats) -> String {
@@ -105,11 +128,11 @@ fn labels(stats: &Stats, fact: &mut impl FnMut(&str, String)) {
     let size = |class: &ClassStats| if labels.fixed > 0 { class.fixed } else { class.per_step };
     let named = |class: &ClassStats| format!("{} ({})", class.name, exact(size(class)));
     let rest = labels.classes.len().saturating_sub(CLASSES);
-    for (row, classes) in labels.classes.chunks(CLASSES / 2).take(2).enumerate() {
+    let names: Vec<String> = labels.classes.iter().take(CLASSES).map(named).collect();
+    if !names.is_empty() {
         let title = plural(labels.classes.len() as u64, ["class", "classes"]);
-        let names: Vec<String> = classes.iter().map(named).collect();
-        let more = if row == 1 && rest > 0 { format!(", and {rest} more") } else { String::new() };
-        fact(if row == 0 { &title } else { "" }, names.join(", ") + &more);
+        let more = if rest > 0 { format!(", and {rest} more") } else { String::new() };
+        fact(&title, names.join(", ") + &more);
     }
     if let Some(split) = stats.splits {
         let [train, validation, test] = [split.train, split.validation, split.test].map(exact);
@@ -117,8 +140,11 @@ fn labels(stats: &Stats, fact: &mut impl FnMut(&str, String)) {
     }
 }
 
+/// Writes a figure.
+type Label = fn(f64) -> String;
+
 /// How the figures move from step to step.
-fn course(stats: &Stats, text: &mut String) {
+fn course(stats: &Stats, columns: usize, text: &mut String) {
     let steps = &stats.per_step;
     let edges: Vec<f64> = steps.iter().map(|step| step.edges as f64).collect();
     let last = format!("step {}", steps.len().saturating_sub(1));
@@ -126,24 +152,38 @@ fn course(stats: &Stats, text: &mut String) {
         format!(": {} to {}, mean {}", count(spread.min), count(spread.max), count(spread.mean))
     };
     let spread = stats.averages.edges.map(spread).unwrap_or_default();
-    text.push_str(&format!("\nEdges by step{spread}\n"));
-    text.push_str(&chart(&edges, [WIDTH, HEIGHT], count, ["step 0", &last]));
+    text.push('\n');
+    wrap(&format!("Edges by step{spread}"), columns, 2, text);
+    text.push_str(&chart(&edges, [columns, HEIGHT], count, ["step 0", &last]));
     text.push_str("\nFrom step to step\n");
     let averages = stats.averages;
-    let mut line = |name: &str, values: Vec<f64>, mean: Option<Spread>, label: fn(f64) -> String| {
-        if !values.is_empty() {
-            let plot = sparkline(&values, WIDTH.min(steps.len()), label);
-            let mean = mean.map(|spread| format!(", mean {}", label(spread.mean))).unwrap_or_default();
-            text.push_str(&format!("  {name:<17} {plot}{mean}\n"));
-        }
-    };
     let share = |of: fn(&StepStats) -> Option<f64>| steps.iter().filter_map(of).collect::<Vec<f64>>();
-    line("active vertices", share(|step| Some(step.active as f64)), averages.active, count);
-    line("edges changed", share(|step| step.change), averages.change, percent);
-    line("edge overlap", share(|step| step.overlap), averages.overlap, percent);
-    line("vertex turnover", share(|step| step.turnover), averages.turnover, percent);
-    line("highest in-degree", share(|step| Some(step.max_in_degree.into())), None, count);
-    line("in-degree skew", share(|step| step.degree_skew), None, |skew| format!("{skew:.2}"));
+    let lines: [(&str, Vec<f64>, Option<Spread>, Label); 6] = [
+        ("active vertices", share(|step| Some(step.active as f64)), averages.active, count),
+        ("edges changed", share(|step| step.change), averages.change, percent),
+        ("edge overlap", share(|step| step.overlap), averages.overlap, percent),
+        ("vertex turnover", share(|step| step.turnover), averages.turnover, percent),
+        ("highest in-degree", share(|step| Some(step.max_in_degree.into())), None, count),
+        ("in-degree skew", share(|step| step.degree_skew), None, |skew| format!("{skew:.2}")),
+    ];
+    let beside = |values: &[f64], mean: Option<Spread>, label: Label| {
+        let mean = mean.map(|spread| format!(", mean {}", label(spread.mean))).unwrap_or_default();
+        between(values, label) + &mean
+    };
+    let longest = lines.iter().map(|(_, values, mean, label)| beside(values, *mean, *label).chars().count());
+    let left = columns.saturating_sub(MARGIN + 2 + longest.max().unwrap_or(0));
+    let below = left < NARROWEST.min(steps.len());
+    let width = if below { columns.saturating_sub(margin(columns)) } else { left }.min(steps.len());
+    for (name, values, mean, label) in lines.into_iter().filter(|(_, values, ..)| !values.is_empty()) {
+        let (blocks, beside) = (sparkline(&values, width, label), beside(&values, mean, label));
+        // Where there is no room beside the blocks, the numbers stand below them.
+        match below {
+            true => {
+                [(name, blocks), ("", beside)].iter().for_each(|(name, what)| say(name, what, columns, text))
+            }
+            false => say(name, &format!("{blocks}  {beside}"), columns, text),
+        }
+    }
 }
 
 /// What is stored, and how much it would be in full.
@@ -174,22 +214,12 @@ fn time_range(begin: f64, end: f64, unit: TimeUnit) -> String {
 
 /// A line for every step.
 pub fn table(steps: &[StepStats]) -> String {
-    let names = [
-        "step",
-        "edges",
-        "active",
-        "added",
-        "removed",
-        "reweighted",
-        "changed",
-        "overlap",
-        "highest in",
-        "skew",
-    ];
+    let names =
+        ["step", "edges", "active", "added", "removed", "weights", "changed", "overlap", "max in", "skew"];
     let share = |value: Option<f64>| value.map(percent).unwrap_or_else(|| "-".into());
-    let mut text = String::from("\n") + &row(names.map(str::to_owned));
-    for step in steps {
-        text.push_str(&row([
+    let mut rows = vec![names.map(str::to_owned)];
+    rows.extend(steps.iter().map(|step| {
+        [
             step.step.to_string(),
             step.edges.to_string(),
             step.active.to_string(),
@@ -200,13 +230,13 @@ pub fn table(steps: &[StepStats]) -> String {
             share(step.overlap),
             step.max_in_degree.to_string(),
             step.degree_skew.map(|skew| format!("{skew:.2}")).unwrap_or_else(|| "-".into()),
-        ]));
+        ]
+    }));
+    let widths = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9].map(|column| rows.iter().map(|row| row[column].len()).max());
+    let mut text = String::new();
+    for row in &rows {
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:>w$}", w = width.unwrap_or(0)));
+        text.push_str(&format!("\n{}", cells.collect::<Vec<_>>().join("  ")));
     }
-    text
-}
-
-fn row(cells: [String; 10]) -> String {
-    let [step, rest @ ..] = cells;
-    let rest: String = rest.iter().map(|cell| format!(" {cell:>10}")).collect();
-    format!("{step:>6}{rest}\n")
+    text + "\n"
 }

@@ -17,6 +17,7 @@ use kymo_sim::{
 };
 use kymo_trace::chrome;
 
+use super::console::Console;
 use super::{cannot_print, print_json};
 use report::{Line, Report};
 
@@ -148,7 +149,7 @@ fn after_help() -> String {
 }
 
 /// Prints the results of the simulations.
-pub fn run(args: &Simulate, out: &mut dyn Write) -> Result<()> {
+pub fn run(args: &Simulate, out: &mut Console) -> Result<()> {
     let chosen = args.schedulers()?;
     let groups = args.groups()?;
     let limit = args.limit()?;
@@ -177,7 +178,7 @@ pub fn run(args: &Simulate, out: &mut dyn Write) -> Result<()> {
             let simulated = args.simulate(&instance, &found, &cluster)?;
             report.lines.push(Line::new(&cluster, scheduler.name(), &found, &simulated));
             if args.gantt {
-                let chart = Gantt::new(&instance, &found.schedule);
+                let chart = Gantt::new(&instance, &found.schedule).width(out.chart_columns());
                 charts.push_str(&format!("\n{} on {workers} workers\n{chart}", scheduler.name()));
             }
         }
@@ -188,7 +189,8 @@ pub fn run(args: &Simulate, out: &mut dyn Write) -> Result<()> {
     if args.json {
         return Ok(print_json(out, &report)?);
     }
-    Ok(write!(out, "{report}{charts}").map_err(cannot_print)?)
+    let text = out.fit(&format!("{report}{charts}"));
+    Ok(write!(out, "{text}").map_err(cannot_print)?)
 }
 
 impl Simulate {

@@ -5,7 +5,7 @@
 mod report;
 mod threads;
 
-pub use threads::InProcess;
+pub use threads::{InProcess, most_threads};
 
 use std::sync::Arc;
 

@@ -22,8 +22,23 @@ pub struct InProcess(
 
 impl Launcher for InProcess {
     fn endpoints(&self) -> Result<Vec<Arc<WorkerGroup>>> {
+        most_threads(self.0).map_err(|problem| {
+            Error::settings("parallel.workers", format!("{problem}; workers are threads of this process"))
+        })?;
         Ok(WorkerGroup::in_process(self.0))
     }
+}
+
+/// The number of threads, or what is wrong with it: far more than there are cores help nobody, and a system
+/// that cannot give a new thread its stack may kill the process instead of refusing it.
+pub fn most_threads(threads: usize) -> Result<usize, String> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let most = (4 * cores).max(256);
+    if threads <= most {
+        return Ok(threads);
+    }
+    let cores = if cores == 1 { "1 core".to_owned() } else { format!("{cores} cores") };
+    Err(format!("found {threads}, expected at most {most}: this machine has {cores}"))
 }
 
 fn pool(threads: usize) -> Result<rayon::ThreadPool> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use kymo_comm::Traffic;
-use kymo_graph::{Step, Store};
+use kymo_graph::{Progress, Step, Store};
 use kymo_plan::{Batch, Iteration, Shares, Targets, Window};
 use kymo_tensor::estimate::MemoryEstimate;
 use kymo_tensor::{Arena, Device, Numbers, Times};
@@ -55,6 +55,8 @@ pub struct Worker {
     pub replica: Replica,
     /// Where the time goes.
     pub clock: Clock,
+    /// How far an evaluation or prediction is, and whether to stop it.
+    pub progress: Progress,
     /// The state that the last training window left, where windows hand it over.
     pub state: Option<RecurrentState>,
     /// What went over the wire while training.
@@ -126,6 +128,7 @@ impl Worker {
             runner: Runner::new(context.clone(), Arc::new(snapshots), cells, arena),
             state: None,
             clock: Clock::default(),
+            progress: Progress::silent(),
             trained: Traffic::default(),
             measured: None,
             merge: seams.merge,
@@ -243,7 +246,9 @@ impl Worker {
         let snapshots = self.runner.snapshots().clone();
         let counted = std::thread::scope(|scope| {
             if let Some(next) = next {
-                scope.spawn(move || next.clone().try_for_each(|t| snapshots.load(t, &next).map(drop)));
+                let read = move || next.clone().try_for_each(|t| snapshots.load(t, &next).map(drop));
+                // Where there is no thread for it, the window is read when its turn comes.
+                let _ = std::thread::Builder::new().spawn_scoped(scope, read);
             }
             self.add_gradient(batch, window, &loaded, gradient)
         })?;

@@ -21,6 +21,10 @@ pub fn evaluate(worker: &mut Worker, part: Part) -> Result<Evaluation> {
 
 /// The same for the parameters of the epoch that is called so.
 pub(super) fn evaluate_epoch(worker: &mut Worker, part: Part, epoch: &str) -> Result<Evaluation> {
+    let progress = worker.progress.clone();
+    // The first worker judges for all.
+    let judged = if worker.group.leads() { worker.goal().baselines() } else { &[] };
+    progress.announce((judged.len() * worker.split().samples(part).len()) as u64);
     let metrics = measure(worker, part)?;
     check_finite(&metrics, part, epoch)?;
     if !metrics.contains_key(worker.context.deciding().name()) {
@@ -35,12 +39,12 @@ pub(super) fn evaluate_epoch(worker: &mut Worker, part: Part, epoch: &str) -> Re
     let mut baselines = BTreeMap::new();
     let recorder = worker.group.recorder.clone();
     let _judging = recorder.open(Kind::Evaluate, "baselines");
-    // The first worker judges for all.
-    let judged = if worker.group.leads() { worker.goal().baselines() } else { &[] };
     for &baseline in judged {
         let mut tallies = Tallies::new(&worker.context.metrics);
         for sample in worker.split().samples(part) {
+            progress.check()?;
             worker.goal().judge(part, sample, Says::Baseline(baseline), &mut tallies)?;
+            progress.advance(1);
         }
         baselines.insert(baseline.to_owned(), named(&tallies));
     }

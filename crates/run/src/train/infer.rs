@@ -16,9 +16,12 @@ pub fn outputs(
     mut each: impl FnMut(&mut Worker, Step, Vec<f32>) -> Result<()>,
 ) -> Result<()> {
     let shares_windows = worker.cells().is_some();
+    let progress = worker.progress.clone();
     if !worker.context.goes_through() {
         let length = worker.context.window;
+        progress.announce(samples.len() as u64);
         for sample in samples {
+            progress.check()?;
             let window = (sample + 1).saturating_sub(length)..sample + 1;
             let by = evaluator(sample, worker.group.size());
             let mine = shares_windows || by == worker.group.rank();
@@ -26,6 +29,7 @@ pub fn outputs(
             if let Some(outputs) = gathered(worker, &window, outputs, by)? {
                 each(worker, sample, outputs)?;
             }
+            progress.advance(1);
         }
         return Ok(());
     }
@@ -33,7 +37,9 @@ pub fn outputs(
         return Ok(());
     }
     let mut state: Option<RecurrentState> = None;
+    progress.announce(samples.end as u64);
     for step in 0..samples.end {
+        progress.check()?;
         let (outputs, after) = worker.evaluate(step..step + 1, state.as_ref(), true)?;
         state = after;
         if samples.contains(&step)
@@ -41,6 +47,7 @@ pub fn outputs(
         {
             each(worker, step, outputs)?;
         }
+        progress.advance(1);
     }
     Ok(())
 }

@@ -1,0 +1,113 @@
+//! The command as a process: what it exits with, whatever happens.
+
+use std::backtrace::{Backtrace, BacktraceStatus};
+use std::io::Write;
+use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};
+use std::sync::atomic::Ordering;
+
+use clap::Parser;
+use kymo_run::{Class, Error};
+
+use super::console::{complain, unless_closed};
+use super::{Command, cannot_print};
+
+/// Runs the command as it was typed; the exit code.
+pub fn main() -> u8 {
+    guarded(|| match Command::try_parse() {
+        Ok(command) => match command.run() {
+            Ok(()) => 0,
+            Err(error) => exit_code(&error, command.received.load(Ordering::Relaxed)),
+        },
+        Err(answer) => answered(&answer),
+    })
+}
+
+/// Does the work; a panic is reported as the bug that it is. The stack is unwound, so that what was begun is
+/// cleared away.
+fn guarded(work: impl FnOnce() -> u8) -> u8 {
+    std::panic::set_hook(Box::new(|panic| complain(&bug(panic))));
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or(Class::Bug.exit_code())
+}
+
+fn bug(panic: &PanicHookInfo) -> String {
+    let place = panic.location().map(|place| format!(" at {place}")).unwrap_or_default();
+    let payload = panic.payload();
+    let said = payload.downcast_ref::<String>().map(String::as_str).or(payload.downcast_ref().copied());
+    let said = said.unwrap_or("no message");
+    let mut text = format!(
+        "kymo {} panicked{place}: {said}\nthis is a bug: please report it with these lines",
+        env!("CARGO_PKG_VERSION")
+    );
+    // It is there where RUST_BACKTRACE asks for it.
+    let backtrace = Backtrace::capture();
+    if backtrace.status() == BacktraceStatus::Captured {
+        text.push_str(&format!("\n{backtrace}"));
+    }
+    text
+}
+
+/// Says what went wrong; the exit code. To be stopped by a signal is no error, and shells know its code.
+fn exit_code(error: &Error, received: usize) -> u8 {
+    let class = error.class();
+    if class != Class::Stopped {
+        complain(&format!("error: {error}"));
+        return class.exit_code();
+    }
+    complain(&error.to_string());
+    u8::try_from(received).ok().filter(|&code| code > 0).unwrap_or(class.exit_code())
+}
+
+/// Prints help, the version, or what is wrong with the options; the exit code.
+fn answered(answer: &clap::Error) -> u8 {
+    let printed = answer.print().and_then(|()| std::io::stdout().flush());
+    match unless_closed(printed, ()) {
+        Err(error) if !answer.use_stderr() => exit_code(&cannot_print(error).into(), 0),
+        _ => u8::try_from(answer.exit_code()).unwrap_or(Class::Settings.exit_code()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn the_code_of_a_stop_is_that_of_its_signal() {
+        let stopped = Error::from(kymo_graph::Error::Interrupted);
+        assert_eq!([0, 129, 143].map(|received| exit_code(&stopped, received)), [130, 129, 143]);
+        // A signal that came while something else went wrong is not the news.
+        assert_eq!(exit_code(&Error::settings("--x", "wrong"), 143), 2);
+    }
+
+    /// Panics as the command would, in the process that the next test starts.
+    #[test]
+    fn panics_where_it_is_asked_to() {
+        if std::env::var_os("KYMO_TEST_PANICS").is_some() {
+            std::process::exit(guarded(|| panic!("because of {}", "this")).into());
+        }
+    }
+
+    /// A panic exits with 70 and asks for a report, also where nobody can read it.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_panic_is_a_bug_of_kymo() {
+        let panics = |stderr: Stdio| {
+            Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", "cli::process::tests::panics_where_it_is_asked_to", "--nocapture"])
+                .env("KYMO_TEST_PANICS", "yes")
+                .env_remove("RUST_BACKTRACE")
+                .stderr(stderr)
+                .output()
+                .unwrap()
+        };
+        let output = panics(Stdio::piped());
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(70), "{said}");
+        let version = env!("CARGO_PKG_VERSION");
+        assert!(said.contains(&format!("kymo {version} panicked at src/cli/process.rs")), "{said}");
+        assert!(said.contains(": because of this\n"), "{said}");
+        assert!(said.contains("this is a bug") && said.lines().count() == 2, "{said}");
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        assert_eq!(panics(full.into()).status.code(), Some(70));
+    }
+}
