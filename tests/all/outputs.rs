@@ -3,46 +3,57 @@
 
 use crate::fixture::Bench;
 use std::io::{Read, Write};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Begins `kymo` in the folder, with a standard input that stays open.
-fn spawn(bench: &Bench, args: &str) -> Child {
-    Command::new(env!("CARGO_BIN_EXE_kymo"))
-        .args(args.split_whitespace())
-        .current_dir(bench.path(""))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap()
-}
+/// A `kymo` that runs, and is killed with the test that began it.
+struct Running(Child);
 
-/// Waits until something is so, as long as the command runs.
-fn wait_until(child: &mut Child, reached: impl Fn() -> bool) {
-    while !reached() {
-        if child.try_wait().unwrap().is_some() {
-            let mut said = String::new();
-            child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-            panic!("it ended by itself: {said}");
-        }
-        std::thread::sleep(Duration::from_millis(1));
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        self.0.wait().unwrap();
     }
 }
 
-fn kill(mut child: Child) {
-    child.kill().unwrap();
-    child.wait().unwrap();
-}
+impl Running {
+    /// Begins `kymo` in the folder, with a standard input that stays open.
+    fn begin(bench: &Bench, args: &str) -> Running {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kymo"));
+        command.args(args.split_whitespace()).current_dir(bench.path(""));
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+        Running(command.spawn().unwrap())
+    }
 
-/// Begins an `ingest` that waits for its input, and so is where it is for as long as a test wants.
-fn begin_ingest(bench: &Bench, options: &str) -> (Child, ChildStdin) {
-    let mut child = spawn(bench, &format!("ingest - --format snap --window 1 {options}"));
-    let input = child.stdin.take().unwrap();
-    let lock = bench.path(".new.lock");
-    let note = format!("process {} on ", child.id());
-    wait_until(&mut child, || std::fs::read_to_string(&lock).is_ok_and(|text| text.starts_with(&note)));
-    (child, input)
+    /// Begins an `ingest` to `new` that waits for its input, and so stays where it is for as long as a test
+    /// wants.
+    fn begin_ingest(bench: &Bench, options: &str) -> Running {
+        let mut running = Running::begin(bench, &format!("ingest - --format snap --window 1 {options}"));
+        running.wait_until(|| bench.names().iter().any(|name| name.starts_with(".new.partial")));
+        running
+    }
+
+    /// Waits until something is so, as long as the command runs.
+    fn wait_until(&mut self, reached: impl Fn() -> bool) {
+        while !reached() {
+            assert!(self.0.try_wait().unwrap().is_none(), "it ended by itself: {}", self.said());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// What an ended command said.
+    fn said(&mut self) -> String {
+        let mut said = String::new();
+        self.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        said
+    }
+
+    /// Gives the command the rest of its input; whether it succeeded.
+    fn end(&mut self, input: &str) -> bool {
+        self.0.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        self.0.wait().unwrap().success()
+    }
 }
 
 /// A name typed wrongly must not begin a run on other data.
@@ -139,15 +150,15 @@ fn a_killed_writer_blocks_nobody_and_leaves_nothing_for_long() {
     let bench = Bench::new();
     bench.file("events.txt", "1 2 3\n2 3 4\n");
     for options in ["-o new", "-o new --overwrite"] {
-        let (child, _input) = begin_ingest(&bench, options);
-        kill(child);
+        drop(Running::begin_ingest(&bench, options));
         bench.done(&format!("ingest events.txt --window 1 {options}"));
         assert_eq!(bench.names(), ["events.txt", "new"]);
     }
     // A training that is killed while it makes its data.
-    let mut child = spawn(&bench, "train --epochs 1 -o run");
-    wait_until(&mut child, || bench.path("run/.data.partial").exists() || bench.path("run/data").exists());
-    kill(child);
+    let mut training = Running::begin(&bench, "train --epochs 1 -o run");
+    let hidden = |entry: std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with(".data");
+    training.wait_until(|| std::fs::read_dir(bench.path("run")).is_ok_and(|run| run.flatten().any(hidden)));
+    drop(training);
     bench.done(if bench.path("run/checkpoint.safetensors").exists() {
         "train --epochs 1 -o run --resume"
     } else {
@@ -164,23 +175,19 @@ fn one_name_has_one_writer() {
     let bench = Bench::new();
     bench.file("events.txt", "1 2 3\n2 3 4\n");
     for options in ["-o new", "-o new --overwrite"] {
-        let (mut child, mut input) = begin_ingest(&bench, options);
+        let mut first = Running::begin_ingest(&bench, options);
         let error = bench.refused(&format!("ingest events.txt --window 1 {options}"));
-        let expected = format!("cannot write new: process {} on ", child.id());
+        let expected = format!("cannot write new: process {} on ", first.0.id());
         assert!(error.starts_with(&expected), "{error}");
-        input.write_all(b"1 2 3\n2 3 4\n3 4 5\n").unwrap();
-        drop(input);
-        assert!(child.wait().unwrap().success());
+        assert!(first.end("1 2 3\n2 3 4\n3 4 5\n"), "{}", first.said());
         assert_eq!(bench.json("inspect new")["steps"], 3, "the store is that of the first");
         assert_eq!(bench.names(), ["events.txt", "new"]);
     }
     // One that comes to its end later than another began does not replace it unasked.
     std::fs::remove_dir_all(bench.path("new")).unwrap();
-    let (child, input) = begin_ingest(&bench, "-o new");
+    let mut late = Running::begin_ingest(&bench, "-o new");
     std::fs::create_dir(bench.path("new")).unwrap();
-    drop(input);
-    let output = child.wait_with_output().unwrap();
-    assert!(!output.status.success(), "an empty folder was replaced");
+    assert!(!late.end("1 2 3\n2 3 4\n"), "an empty folder was replaced");
 }
 
 /// Whenever a writer that replaces a store is killed, there is the old store or the new one.
@@ -194,16 +201,16 @@ fn a_replaced_store_is_there_whenever_its_writer_is_killed() {
     for moment in 0..12u64 {
         let before = bench.json("inspect store")["steps"].as_u64().unwrap();
         let next = 21 - before % 20;
-        let mut child = spawn(&bench, &make(next));
+        let mut writer = Running::begin(&bench, &make(next));
         // Some are killed while they write, some about when they exchange the folders, some have ended.
         if moment % 3 > 0 {
             let manifest = bench.path(".store.partial/manifest.json");
-            while !manifest.exists() && child.try_wait().unwrap().is_none() {
+            while !manifest.exists() && writer.0.try_wait().unwrap().is_none() {
                 std::hint::spin_loop();
             }
         }
         std::thread::sleep(Duration::from_micros(200 * moment));
-        kill(child);
+        drop(writer);
         let found = bench.json("inspect store")["steps"].as_u64().unwrap();
         assert!(found == before || found == next, "{found} steps, neither {before} nor {next}");
     }
@@ -237,11 +244,9 @@ fn a_run_is_trained_by_one_process() {
     let bench = Bench::new();
     bench.make_small();
     let endless = "--epochs 1000000 --set train.patience=0";
-    let mut child = spawn(&bench, &format!("train small {endless} -o run"));
-    wait_until(&mut child, || {
-        bench.path("run/summary.json").exists() || bench.path("run/metrics.jsonl").exists()
-    });
-    let who = format!("cannot write run: process {} on ", child.id());
+    let mut training = Running::begin(&bench, &format!("train small {endless} -o run"));
+    training.wait_until(|| bench.path("run/metrics.jsonl").exists());
+    let who = format!("cannot write run: process {} on ", training.0.id());
     for command in
         ["train -o run --resume", "train small -o run --resume", "train -o run --resume --epochs 3"]
     {
@@ -251,10 +256,12 @@ fn a_run_is_trained_by_one_process() {
     assert!(bench.refused("train small -o run").contains("run has a run already"));
     // Readers are let in.
     bench.done("evaluate run");
-    kill(child);
+    drop(training);
+    // What a killed process did not finish does not stay, even if it is never written again.
+    bench.file("run/profile.json.partial", "half of");
     let epochs = bench.log("run").len() + 1;
     bench.done(&format!("train -o run --resume --epochs {epochs}"));
-    assert!(!bench.path("run/lock").exists());
+    assert!(!bench.path("run/lock").exists() && !bench.path("run/profile.json.partial").exists());
 }
 
 /// Runs that are given no folder choose one; two that choose at the same time choose two.
@@ -262,10 +269,9 @@ fn a_run_is_trained_by_one_process() {
 fn runs_without_a_folder_do_not_meet() {
     let bench = Bench::new();
     bench.make_small();
-    let children: Vec<Child> = (0..3).map(|_| spawn(&bench, "train small --epochs 1")).collect();
-    for child in children {
-        let output = child.wait_with_output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let runs: Vec<Running> = (0..3).map(|_| Running::begin(&bench, "train small --epochs 1")).collect();
+    for mut run in runs {
+        assert!(run.end(""), "{}", run.said());
     }
     assert_eq!(std::fs::read_dir(bench.path("runs")).unwrap().count(), 3);
     // One that cannot begin leaves no folder behind.

@@ -318,7 +318,7 @@ impl Writer {
                 // Nobody may append to what is about to be removed.
                 let there = path.exists();
                 let _lock = if there { Some(Lock::take(&path.join(LOCK), &path)?) } else { None };
-                folder.finish(replace).map_err(|error| match error.source.kind() {
+                folder.finish(there).map_err(|error| match error.source.kind() {
                     ErrorKind::AlreadyExists => exists(&path),
                     _ => error.into(),
                 })?;

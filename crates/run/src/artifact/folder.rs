@@ -24,6 +24,17 @@ pub struct Folder {
     _lock: Lock,
 }
 
+/// Files that only the process that trains the run writes.
+const WRITTEN_WHOLE: [&str; 7] = [
+    names::SETTINGS,
+    names::CHECKPOINT,
+    names::METRICS,
+    names::SUMMARY,
+    names::PROFILE,
+    names::SCHEDULE,
+    names::PLAN,
+];
+
 /// Seconds since 1970.
 fn now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
@@ -54,7 +65,12 @@ impl Folder {
     /// Takes the folder for this process, until the lock is dropped; fails while another one trains there.
     pub fn lock(path: &Path) -> Result<Lock> {
         std::fs::create_dir_all(path).map_err(Error::resource("cannot make the folder", path))?;
-        Ok(Lock::take(&path.join(names::LOCK), path)?)
+        let lock = Lock::take(&path.join(names::LOCK), path)?;
+        // Nobody else writes these files now: what is unfinished is of a process that is dead.
+        for name in WRITTEN_WHOLE {
+            let _ = std::fs::remove_file(path.join(format!("{name}.partial")));
+        }
+        Ok(lock)
     }
 
     /// Fails where no run can begin: another one lives in the folder, or a store, with which the run would be
