@@ -156,7 +156,8 @@ impl Run {
     }
 
     /// Opens the data, makes the model and begins the folder, but does not train yet: for a look at the plan,
-    /// at the split or at the number of parameters.
+    /// at the split or at the number of parameters. No other process can train there until the session is
+    /// dropped.
     pub fn open(self) -> Result<Session> {
         let settings = self.settings()?;
         let launcher = InProcess(settings.parallel.workers);
