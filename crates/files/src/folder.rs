@@ -39,15 +39,12 @@ impl NewFolder {
         let folder = parent(&path);
         fs::create_dir_all(folder).map_err(Error::on("cannot create", folder))?;
         let lock = Lock::take(&lock, &path)?;
+        remove(&partial)?;
         put_back(&path, &old, &ours)?;
         if ours(&old) {
-            fs::remove_dir_all(&old).map_err(Error::on("cannot remove", &old))?;
-        }
-        match fs::remove_dir_all(&partial) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                return Err(Error::on("cannot remove", &partial)(error));
-            }
-            _ => {}
+            // Under a name that is removed in any state: half of a folder would be nobody's.
+            rename_new(&old, &partial).map_err(Error::on("cannot remove", &old))?;
+            remove(&partial)?;
         }
         fs::create_dir(&partial).map_err(Error::on("cannot create", &partial))?;
         Ok(NewFolder { path, partial, old, _lock: lock })
@@ -56,11 +53,6 @@ impl NewFolder {
     /// Where to write.
     pub fn partial(&self) -> &Path {
         &self.partial
-    }
-
-    /// Where it will be.
-    pub fn path(&self) -> &Path {
-        &self.path
     }
 
     /// Gives the folder its name. A folder that is there is replaced where `replace` is set; otherwise the
@@ -93,7 +85,7 @@ impl NewFolder {
                 failed(error)
             })?;
             step().map_err(&failed)?;
-            // Removed under a name that is removed in any state: half of an old folder is nobody's.
+            // As in `begin`.
             rename_new(old, partial).map_err(Error::on("cannot remove", old))?;
         }
         step().map_err(&failed)?;
@@ -120,6 +112,14 @@ pub fn restore(path: &Path, ours: impl Fn(&Path) -> bool) -> Result<()> {
         Ok(_lock) => put_back(path, &old, &ours),
         Err(error) if error.source.kind() == ErrorKind::ResourceBusy => Ok(()),
         Err(error) => Err(error),
+    }
+}
+
+/// Removes a folder, should there be one.
+fn remove(folder: &Path) -> Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::on("cannot remove", folder)(error)),
+        _ => Ok(()),
     }
 }
 
