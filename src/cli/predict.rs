@@ -1,9 +1,10 @@
 //! `kymo predict`: what a trained model says about a step, as a table with the original ids.
 
-use std::io::Write;
-use std::path::PathBuf;
+use std::io::{BufWriter, ErrorKind, Write};
+use std::path::{Path, PathBuf};
 
 use clap::Args;
+use kymo_files::{is_stream, write_new};
 use kymo_graph::Progress;
 use kymo_run::{Error, Result};
 
@@ -15,12 +16,14 @@ use crate::facade::{Predict as Asked, Run};
 
 /// Write the predictions of a trained model as CSV
 ///
-/// Values or classes of every vertex, or for every source the targets that score highest. Without --step the
-/// model looks at everything there is and predicts what comes next.
+/// Values or classes of every vertex, or for every source the targets that score highest. Every line has the
+/// step it is about and the horizon: how many steps after the last one that the model sees. Without --step
+/// the model looks at everything there is and predicts what comes next.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
                   kymo predict first -o predictions.csv\n  \
-                  kymo predict first --step 30 --top 5 -o links.csv")]
+                  kymo predict first --step 30 --top 5 -o links.csv\n  \
+                  kymo predict first -o - | head")]
 pub struct Predict {
     /// The folder of the run
     run: PathBuf,
@@ -33,7 +36,7 @@ pub struct Predict {
     /// Where to compute: cpu, cuda or cuda:N [default: where it was trained]
     #[arg(long)]
     device: Option<String>,
-    /// The CSV file to write
+    /// The CSV file to write, or - for standard output
     #[arg(short, long)]
     output: PathBuf,
     /// Replace a file that is there already
@@ -43,9 +46,11 @@ pub struct Predict {
 
 /// Predicts, and writes the file.
 pub fn run(args: &Predict, out: &mut Console) -> Result<()> {
-    if args.output.exists() && !args.overwrite {
-        let problem = format!("{} is there already; --overwrite replaces it", args.output.display());
-        return Err(Error::settings("--output", problem));
+    let standard = args.output == Path::new("-");
+    // Nothing that could be replaced, and perhaps what standard output goes to.
+    let stream = standard || is_stream(&args.output);
+    if args.output.exists() && !stream && !args.overwrite {
+        return Err(exists(args));
     }
     let progress = Progress::default();
     let watch = Watch::begin(&progress, "predicting", out);
@@ -56,13 +61,39 @@ pub fn run(args: &Predict, out: &mut Console) -> Result<()> {
     let asked = args.step.map_or(Asked::next(), Asked::after).top(args.top);
     let predictions = trained.predict(asked).map_err(as_option)?;
     drop(watch);
-    predictions.save_csv(&args.output)?;
+    if standard {
+        let mut out = BufWriter::new(&mut *out);
+        predictions.write_csv(&mut out).and_then(|()| out.flush()).map_err(cannot_print)?;
+    } else if args.overwrite {
+        predictions.save_csv(&args.output)?;
+    } else {
+        write_new(&args.output, |file| predictions.write_csv(file)).map_err(|error| {
+            match error.source.kind() {
+                ErrorKind::AlreadyExists => exists(args),
+                _ => error.into(),
+            }
+        })?;
+    }
     if out.quiet {
         return Ok(());
     }
     let rows = plural(predictions.len() as u64, ["prediction", "predictions"]);
-    let (step, path) = (predictions.step(), args.output.display());
-    Ok(writeln!(out, "{rows} after step {step} in {path}").map_err(cannot_print)?)
+    let (about, seen) = (predictions.about(), predictions.step());
+    let place = if standard { "standard output".into() } else { args.output.display().to_string() };
+    let said = format!("{rows} about step {about}, by what is known up to step {seen}, in {place}\n");
+    match stream {
+        // What is said must not get into the table; that nobody can read it is no failure.
+        true => {
+            let _ = std::io::stderr().write_all(said.as_bytes());
+            Ok(())
+        }
+        false => Ok(out.write_all(said.as_bytes()).map_err(cannot_print)?),
+    }
+}
+
+fn exists(args: &Predict) -> Error {
+    let problem = format!("{} is there already; --overwrite replaces it", args.output.display());
+    Error::settings("--output", problem)
 }
 
 /// What the library calls `step` and `top` are options here.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use kymo_graph::Progress;
 use kymo_model::zoo;
-use kymo_run::session::Session;
+use kymo_run::session::{Session, what_is_there};
 use kymo_run::step::predicted_bytes;
 use kymo_run::train::Ending;
 use kymo_run::{Error, Part, Result, RunContext, task};
@@ -37,7 +37,7 @@ pub struct Train {
     /// Where to put the run [default: runs/MODEL-TASK-N]
     #[arg(short, long, value_name = "RUN")]
     output: Option<PathBuf>,
-    /// Continue the run in RUN, if there is one
+    /// Continue the run in RUN; where there is none, begin it if a store is given
     #[arg(long, requires = "output")]
     resume: bool,
     /// Print the result as JSON
@@ -76,7 +76,12 @@ pub fn run(args: &Train, out: &mut Console) -> Result<()> {
             Run::resume(path).changes(typed).progress(&progress).open()
         }
         output => {
-            let run = Run::with_settings(args.choices.settings(&typed)?).progress(&progress);
+            let settings = args.choices.settings(&typed)?;
+            if let (true, Some(path), "") = (args.resume, output, settings.data.store.as_str()) {
+                let problem = format!("{}; to begin a run leave --resume out", what_is_there(path));
+                return Err(Error::settings("--resume", problem));
+            }
+            let run = Run::with_settings(settings).progress(&progress);
             output.iter().fold(run, Run::folder).open()
         }
     };

@@ -1,13 +1,13 @@
-//! Predictions as a table: vertices by their original ids, and what is said of them.
+//! Predictions as a table: the step they are about, vertices by their original ids, and what is said of them.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
 use std::path::Path;
 
+use kymo_files::write_whole;
 use kymo_graph::{Ids, Step};
 use kymo_run::Result;
 use kymo_run::task::Table;
-use kymo_trace::write_whole;
 
 /// What to predict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +37,7 @@ impl Predict {
 /// What a model predicts.
 pub struct Predictions {
     step: Step,
+    horizon: usize,
     table: Table,
     ids: Ids,
 }
@@ -51,8 +52,8 @@ pub struct Row {
 }
 
 impl Predictions {
-    pub(super) fn new(step: Step, table: Table, ids: Ids) -> Predictions {
-        Predictions { step, table, ids }
+    pub(super) fn new(step: Step, horizon: usize, table: Table, ids: Ids) -> Predictions {
+        Predictions { step, horizon, table, ids }
     }
 
     /// The last step that the model saw.
@@ -60,7 +61,17 @@ impl Predictions {
         self.step
     }
 
-    /// The names of the columns: those of vertices, then those of values.
+    /// How many steps later lies what is predicted: 0 where it holds for all steps.
+    pub fn horizon(&self) -> usize {
+        self.horizon
+    }
+
+    /// The step that the predictions are about. The store may not have it yet.
+    pub fn about(&self) -> Step {
+        self.step + self.horizon
+    }
+
+    /// The names of what a row has: those of vertices, then those of values.
     pub fn columns(&self) -> &[&'static str] {
         &self.table.header
     }
@@ -84,18 +95,21 @@ impl Predictions {
         })
     }
 
-    /// Writes them as CSV.
+    /// Writes them as CSV. Every line begins with the step it is about and the horizon, then it has the
+    /// columns of a row.
     pub fn write_csv(&self, out: &mut dyn Write) -> io::Result<()> {
-        writeln!(out, "{}", self.columns().join(","))?;
+        writeln!(out, "step,horizon,{}", self.columns().join(","))?;
+        let (about, horizon) = (self.about(), self.horizon);
         for Row { vertices, values } in self.rows() {
             let fields: Vec<Cow<'_, str>> =
                 vertices.iter().chain(&values).map(|field| quoted(field)).collect();
-            writeln!(out, "{}", fields.join(","))?;
+            writeln!(out, "{about},{horizon},{}", fields.join(","))?;
         }
         Ok(())
     }
 
-    /// Writes a CSV file, the whole of it or nothing; a file of that name is replaced.
+    /// Writes a CSV file, the whole of it or nothing; a file of that name is replaced. A pipe or a device is
+    /// written to.
     pub fn save_csv(&self, path: impl AsRef<Path>) -> Result<()> {
         Ok(write_whole(path.as_ref(), |file| self.write_csv(file))?)
     }
@@ -121,11 +135,13 @@ mod tests {
             values: vec![vec!["a,b".into()], vec!["plain".into()]],
         };
         let ids = Ids::Text(vec!["say \"x\"".into(), "two\nlines".into()]);
-        let predictions = Predictions::new(3, table, ids);
+        let predictions = Predictions::new(3, 2, table, ids);
         let mut text = Vec::new();
         predictions.write_csv(&mut text).unwrap();
-        let expected = "vertex,class\n\"say \"\"x\"\"\",\"a,b\"\n\"two\nlines\",plain\n";
+        let expected = "step,horizon,vertex,class\n\
+                        5,2,\"say \"\"x\"\"\",\"a,b\"\n\
+                        5,2,\"two\nlines\",plain\n";
         assert_eq!(String::from_utf8(text).unwrap(), expected);
-        assert_eq!((predictions.len(), predictions.step()), (2, 3));
+        assert_eq!((predictions.len(), predictions.step(), predictions.about()), (2, 3, 5));
     }
 }

@@ -1,5 +1,6 @@
 //! A run that is to be trained: what is learnt, from what, and where it is put.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use kymo_graph::Progress;
@@ -9,7 +10,7 @@ use kymo_run::launch::InProcess;
 use kymo_run::session::absolute;
 use kymo_run::task::Task;
 use kymo_run::train::Observer;
-use kymo_run::{Custom, Result, Session, Settings};
+use kymo_run::{Custom, Error, Result, Session, Settings};
 
 use super::{Resume, Trained, in_pool};
 
@@ -155,13 +156,26 @@ impl Run {
     }
 
     /// Opens the data, makes the model and begins the folder, but does not train yet: for a look at the plan,
-    /// at the split or at the number of parameters.
+    /// at the split or at the number of parameters. No other process can train there until the session is
+    /// dropped.
     pub fn open(self) -> Result<Session> {
         let settings = self.settings()?;
-        let folder = self.folder.unwrap_or_else(|| free_folder(&settings));
         let launcher = InProcess(settings.parallel.workers);
-        let (progress, custom) = (&self.progress, &self.custom);
-        in_pool(|| Session::begin_with(settings, &folder, progress, custom, &launcher))
+        let begin = |settings: Settings, folder: &Path| {
+            in_pool(|| Session::begin_with(settings, folder, &self.progress, &self.custom, &launcher))
+        };
+        if let Some(folder) = &self.folder {
+            return begin(settings, folder);
+        }
+        let fresh = !Path::new(RUNS).exists();
+        let folder = make_folder(&settings)?;
+        begin(settings, &folder).inspect_err(|_| {
+            // Only what is empty: the error is the news.
+            let _ = std::fs::remove_dir(&folder);
+            if fresh {
+                let _ = std::fs::remove_dir(RUNS);
+            }
+        })
     }
 
     /// Trains until the last epoch or until validation stops getting better. Where the observer asks to stop,
@@ -172,8 +186,20 @@ impl Run {
     }
 }
 
-/// The first folder of this name that is not there yet.
-fn free_folder(settings: &Settings) -> PathBuf {
-    let name = |number: usize| format!("runs/{}-{}-{number}", settings.model.name, settings.task.name);
-    (1..).map(|number| PathBuf::from(name(number))).find(|path| !path.exists()).unwrap_or_default()
+/// Where runs go that were given no folder.
+const RUNS: &str = "runs";
+
+/// Makes the first folder of this name that is not there yet: two runs that begin at the same time get two.
+fn make_folder(settings: &Settings) -> Result<PathBuf> {
+    std::fs::create_dir_all(RUNS).map_err(Error::resource("cannot create", Path::new(RUNS)))?;
+    let mut number = 1;
+    loop {
+        let name = format!("{}-{}-{number}", settings.model.name, settings.task.name);
+        let path = Path::new(RUNS).join(name);
+        match std::fs::create_dir(&path) {
+            Ok(()) => return Ok(path),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => number += 1,
+            Err(error) => return Err(Error::resource("cannot create", &path)(error)),
+        }
+    }
 }

@@ -126,7 +126,8 @@ impl Trained {
             })?;
             table.ok_or_else(|| Error::Bug(format!("nothing was predicted at step {step}")))
         })?;
-        Ok(Predictions::new(step, table, worker.snapshots().store().ids()?))
+        let (horizon, ids) = (worker.goal().horizon(), worker.snapshots().store().ids()?);
+        Ok(Predictions::new(step, horizon, table, ids))
     }
 
     /// What all this is made of: the settings, the data, the task, the model and its parameters.

@@ -65,7 +65,7 @@ fn what_is_in_the_way_is_named_and_untouched() {
         ("ingest events.txt -o folder", "folder: exists and is not a store"),
         ("ingest events.txt -o folder --overwrite", "folder: exists and is not a store"),
         ("ingest events.txt -o events.txt", "events.txt: exists and is not a store"),
-        ("ingest events.txt -o events.txt/store", "cannot create events.txt"),
+        ("ingest events.txt -o events.txt/store", "cannot write events.txt/store: Not a directory"),
         ("generate uniform -o store", "store: exists already"),
         ("inspect absent", "absent: there is no such store"),
         ("inspect folder", "folder: is a folder but not a store"),

@@ -7,6 +7,7 @@ mod cli;
 mod examples;
 mod facade;
 mod fixture;
+mod outputs;
 mod predict;
 #[cfg(unix)]
 mod process;

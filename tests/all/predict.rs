@@ -24,12 +24,19 @@ fn fields(line: &str) -> Vec<String> {
     fields
 }
 
-/// The rows of a table, without its header, which must be this one.
-fn rows(bench: &Bench, name: &str, header: &str) -> Vec<Vec<String>> {
+/// The rows of a table, without the step they are about and the horizon, which all of them must have, and
+/// without the header, which must be this one.
+fn rows(bench: &Bench, name: &str, [step, horizon]: [&str; 2], header: &str) -> Vec<Vec<String>> {
     let text = std::fs::read_to_string(bench.path(name)).unwrap();
     let (first, rest) = text.split_once('\n').unwrap();
-    assert_eq!(first, header);
-    rest.lines().map(fields).collect()
+    assert_eq!(first, format!("step,horizon,{header}"));
+    let without = |line| {
+        let mut fields = fields(line);
+        let about: Vec<String> = fields.drain(..2).collect();
+        assert_eq!(about, [step, horizon], "{line}");
+        fields
+    };
+    rest.lines().map(without).collect()
 }
 
 /// A store called `named` of twenty steps between people with difficult names, two of whom have classes.
@@ -54,8 +61,9 @@ fn values_have_the_ids_of_their_vertices() {
     bench.make_small();
     bench.done("train small --epochs 2 -o run");
     let answer = bench.done("predict run -o out.csv");
-    assert_eq!(answer.out, "60 predictions after step 19 in out.csv\n");
-    let next = rows(&bench, "out.csv", "vertex,value");
+    let said = "60 predictions about step 20, by what is known up to step 19, in out.csv\n";
+    assert_eq!(answer.out, said);
+    let next = rows(&bench, "out.csv", ["20", "1"], "vertex,value");
     assert_eq!(next.len(), 60);
     for (vertex, row) in next.iter().enumerate() {
         assert_eq!(row[0], vertex.to_string());
@@ -66,9 +74,9 @@ fn values_have_the_ids_of_their_vertices() {
     assert_eq!(error, "--output: out.csv is there already; --overwrite replaces it");
     assert_eq!(std::fs::read(bench.path("out.csv")).unwrap(), before);
     bench.done("predict run --step 7 -o out.csv --overwrite");
-    assert_ne!(rows(&bench, "out.csv", "vertex,value"), next, "another step, other predictions");
+    assert_ne!(rows(&bench, "out.csv", ["8", "1"], "vertex,value"), next, "another step, other predictions");
     bench.done("predict run --step 19 -o out.csv --overwrite");
-    assert_eq!(rows(&bench, "out.csv", "vertex,value"), next, "the last step is the default");
+    assert_eq!(rows(&bench, "out.csv", ["20", "1"], "vertex,value"), next, "the last step is the default");
     let error = bench.refused("predict run --step 20 -o none.csv");
     assert_eq!(error, "--step: found 20, but the steps of the store are 0 to 19");
     assert!(bench.refused("predict run -o none/out.csv").starts_with("cannot write none/out.csv: "));
@@ -80,7 +88,7 @@ fn classes_and_names_with_commas_and_quotes_survive() {
     make_named(&bench);
     bench.done("train named --task node-classification --epochs 3 -o run");
     bench.done("predict run -o out.csv");
-    let rows = rows(&bench, "out.csv", "vertex,class,probability");
+    let rows = rows(&bench, "out.csv", ["20", "1"], "vertex,class,probability");
     let mut names: Vec<&str> = rows.iter().map(|row| row[0].as_str()).collect();
     names.sort_unstable();
     let mut expected = NAMES;
@@ -101,7 +109,7 @@ fn links_are_ranked_for_every_source() {
     // No vertex is linked to itself in this data, so none is a target of its own.
     for (options, each) in [("--top 2", 2), ("", NAMES.len() - 1)] {
         bench.done(&format!("predict run {options} -o out.csv --overwrite"));
-        let rows = rows(&bench, "out.csv", "source,target,score");
+        let rows = rows(&bench, "out.csv", ["20", "1"], "source,target,score");
         assert_eq!(rows.len(), each * NAMES.len());
         for group in rows.chunks(each) {
             let scores: Vec<f32> = group.iter().map(|row| row[2].parse().unwrap()).collect();
@@ -116,4 +124,31 @@ fn links_are_ranked_for_every_source() {
         sources.dedup();
         assert_eq!(sources.len(), NAMES.len());
     }
+}
+
+/// A table says what it is about, also when it lies alone.
+#[test]
+fn the_step_that_is_predicted_follows_from_the_horizon() {
+    let bench = Bench::new();
+    bench.make_small();
+    bench.done("train small --epochs 1 --set task.horizon=3 -o run");
+    bench.done("predict run --step 7 -o out.csv");
+    assert_eq!(rows(&bench, "out.csv", ["10", "3"], "vertex,value").len(), 60);
+    // Links are always those of the next step.
+    bench.done("train small --task link-prediction --epochs 1 --set task.horizon=3 -o links");
+    bench.done("predict links -o links.csv");
+    assert!(!rows(&bench, "links.csv", ["20", "1"], "source,target,score").is_empty());
+}
+
+/// Classes that never change are about the step that the model sees.
+#[test]
+fn classes_that_never_change_have_no_horizon() {
+    let bench = Bench::new();
+    make_named(&bench);
+    let labels: String = NAMES.iter().map(|name| format!("{name};good\n")).collect();
+    bench.file("fixed.csv", format!("vertex;class\n{}", labels.replacen("good", "bad", 2)));
+    bench.done("ingest events.csv --ids text --window 1 --labels fixed.csv -o fixed");
+    bench.done("train fixed --task node-classification --epochs 1 -o run");
+    bench.done("predict run -o out.csv");
+    assert_eq!(rows(&bench, "out.csv", ["19", "0"], "vertex,class,probability").len(), NAMES.len());
 }

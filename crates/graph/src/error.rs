@@ -82,6 +82,12 @@ impl fmt::Display for Place {
     }
 }
 
+impl From<kymo_files::Error> for Error {
+    fn from(kymo_files::Error { action, path, source }: kymo_files::Error) -> Self {
+        Self::Resource { action, path, source }
+    }
+}
+
 impl Error {
     /// The data at `place` is wrong.
     pub fn input(place: Place, problem: impl Into<String>) -> Self {

@@ -219,7 +219,14 @@ fn readers_see_the_store_as_it_was_while_steps_are_appended() {
         writer.push(data(t, &steps, false)).unwrap();
         assert_eq!(Store::open(&path).unwrap().steps(), 6);
     }
-    assert!(Writer::append(&path).err().unwrap().to_string().contains("another process is appending"));
+    let second = Writer::append(&path).err().unwrap().to_string();
+    let who = format!("process {} on ", std::process::id());
+    assert!(second.contains(&who) && second.contains(" is writing there; wait for it"), "{second}");
+    // Nor may it be replaced now: what is appended would be lost.
+    let mut other = Writer::create(&path, true).unwrap();
+    other.add_vertices(&Ids::Number(vec![1])).unwrap();
+    let replaced = other.finish().err().unwrap().to_string();
+    assert!(replaced.contains(&who), "{replaced}");
     writer.finish().unwrap();
     check(&before, &steps[..6]);
     std::thread::scope(|scope| {

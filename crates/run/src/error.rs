@@ -197,6 +197,12 @@ impl From<kymo_tensor::Error> for Error {
     }
 }
 
+impl From<kymo_files::Error> for Error {
+    fn from(kymo_files::Error { action, path, source }: kymo_files::Error) -> Self {
+        Error::Resource { action, path, source }
+    }
+}
+
 impl From<kymo_comm::Error> for Error {
     fn from(error: kymo_comm::Error) -> Self {
         match error {

@@ -1,8 +1,10 @@
 //! A run from its folder: begun, resumed and trained, or loaded to be evaluated. The top of this crate.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use kymo_files::place::{is_store, parent};
 use kymo_graph::{Progress, Store};
 use kymo_plan::Plan;
 
@@ -45,21 +47,28 @@ impl Session {
         settings.check()?;
         let settings = Settings { parallel: schedule::absolute_costs(settings.parallel)?, ..settings };
         let endpoints = launcher.endpoints()?;
+        let made = missing(path);
+        let mut lock = None;
         if endpoints.iter().any(|group| group.leads()) {
             Folder::check_new(path)?;
+            lock = Some(Folder::lock(path)?);
+            // Again: another run may have been begun and ended in between.
+            Folder::check_new(path)?;
         }
-        let there = [Folder::data_of(path), path.to_path_buf()].map(|path| path.exists());
-        let mut crew =
-            open(settings, path, progress, custom, endpoints).inspect_err(|_| unmake(path, there))?;
+        let crew = open(settings, path, progress, custom, endpoints);
+        let mut crew = crew.inspect_err(|_| {
+            drop(lock.take());
+            unmake(path, &made);
+        })?;
         let (course, crew_plan) = (Course::default(), crew.plan.clone());
         let worker = crew.first()?;
         let mut folder = None;
-        if worker.group.leads() {
+        if let Some(lock) = lock.filter(|_| worker.group.leads()) {
             Folder::write_settings(path, worker.settings())?;
             // Before the log: a log without a checkpoint would look like a run, and there would be nothing to
             // resume.
             course.save(worker, &Folder::checkpoint_of(path))?;
-            let made = Folder::create(path)?;
+            let made = Folder::create(path, lock)?;
             write_plan(&made, crew_plan)?;
             folder = Some(made);
         }
@@ -81,6 +90,9 @@ impl Session {
         custom: &Custom,
     ) -> Result<Session> {
         let checkpoint = Folder::checkpoint_of(path);
+        check_there(path)?;
+        // Before the checkpoint is read: another process may be about to write one.
+        let lock = Folder::lock(path)?;
         let saved = saved(path)?;
         let settings = changed(&saved.settings, changes, path)?;
         settings.check()?;
@@ -96,7 +108,7 @@ impl Session {
         // With more patience or more epochs it may go on.
         let (patience, position) = (settings.train.patience, &mut course.position);
         position.finished = patience > 0 && position.epoch - position.best_epoch >= patience;
-        let folder = Folder::reopen(path, position.lines)?;
+        let folder = Folder::reopen(path, position.lines, lock)?;
         Folder::write_settings(path, &settings)?;
         write_plan(&folder, crew.plan.clone())?;
         Ok(Session { crew, course, folder: Some(folder), path: path.to_path_buf() })
@@ -192,6 +204,43 @@ pub fn check_there(path: &Path) -> Result<()> {
     Err(Error::settings("RUN", problem))
 }
 
+/// What is in a folder that has no run.
+pub fn what_is_there(path: &Path) -> String {
+    let mut names: Vec<String> = match std::fs::read_dir(path) {
+        Ok(entries) => {
+            entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            return format!("there is no {}{}", path.display(), runs_beside(path));
+        }
+        Err(error) => return format!("{} cannot be read: {error}", path.display()),
+    };
+    names.sort();
+    let more = names.len().saturating_sub(SHOWN);
+    names.truncate(SHOWN);
+    let what = match more {
+        _ if is_store(path) => "it is a store".to_owned(),
+        _ if names.is_empty() => "it is empty".to_owned(),
+        0 => format!("it holds {}", names.join(", ")),
+        more => format!("it holds {} and {more} more", names.join(", ")),
+    };
+    format!("{} has no run: {what}", path.display())
+}
+
+/// Names that a message lists.
+const SHOWN: usize = 6;
+
+/// The runs in the folder that a path is in, in words.
+fn runs_beside(path: &Path) -> String {
+    let entries = std::fs::read_dir(parent(path)).into_iter().flatten().flatten();
+    let runs =
+        entries.map(|entry| path.with_file_name(entry.file_name())).filter(|path| Session::exists(path));
+    let mut runs: Vec<String> = runs.map(|run| run.display().to_string()).collect();
+    runs.sort();
+    runs.truncate(SHOWN);
+    if runs.is_empty() { String::new() } else { format!("; there is {}", runs.join(", ")) }
+}
+
 /// What the checkpoint in a folder holds; fails where it is not that of the run whose settings are beside it.
 fn saved(path: &Path) -> Result<Saved> {
     let (checkpoint, file) = (Folder::checkpoint_of(path), Folder::settings_of(path));
@@ -234,16 +283,23 @@ fn open(
     Crew::open(RunContext::open_with(settings, Arc::new(store), custom)?, endpoints)
 }
 
-/// Takes away the data that was made for a run that could not begin, and its folder, as far as they were not
-/// `there` before.
-fn unmake(path: &Path, there: [bool; 2]) {
-    // What cannot be removed is not the news: the error that led here is.
-    if !there[0] {
-        let _ = std::fs::remove_dir_all(Folder::data_of(path));
-    }
-    if !there[1] {
-        // Only if it is empty: it may belong to another run by now.
-        let _ = std::fs::remove_dir(path);
+/// What a run that begins in a folder would make: its data, itself, the folders around it.
+fn missing(path: &Path) -> Vec<PathBuf> {
+    let data = Folder::data_of(path);
+    let missing = data.ancestors().take_while(|path| !path.as_os_str().is_empty() && !path.exists());
+    missing.map(Path::to_path_buf).collect()
+}
+
+/// Takes away what was made for a run that could not begin.
+fn unmake(path: &Path, made: &[PathBuf]) {
+    for folder in made {
+        // What cannot be removed is not the news: the error that led here is. Folders around the data are
+        // removed only if they are empty: they may belong to another run by now.
+        let _ = if *folder == Folder::data_of(path) {
+            std::fs::remove_dir_all(folder)
+        } else {
+            std::fs::remove_dir(folder)
+        };
     }
 }
 

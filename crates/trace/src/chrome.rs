@@ -6,6 +6,7 @@
 use std::io::Write;
 use std::path::Path;
 
+use kymo_files::write_whole;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -13,7 +14,6 @@ use crate::align::earliest;
 use crate::error::Result;
 use crate::span::Span;
 use crate::timeline::WorkerTrace;
-use crate::whole::write_whole;
 
 #[derive(Serialize)]
 struct Event<'a> {
@@ -68,7 +68,7 @@ pub fn export(traces: &[WorkerTrace], path: &Path) -> Result<()> {
 
 /// Writes groups of timelines beside each other, each under its name and with a clock of its own.
 pub fn export_beside(groups: &[(&str, &[WorkerTrace])], path: &Path) -> Result<()> {
-    write_whole(path, |out| {
+    Ok(write_whole(path, |out| {
         let traces = || groups.iter().flat_map(|(_, traces)| traces.iter());
         let left_out: u64 = traces().map(|trace| trace.left_out).sum();
         let notes = json!({ "spans left out": left_out });
@@ -94,7 +94,7 @@ pub fn export_beside(groups: &[(&str, &[WorkerTrace])], path: &Path) -> Result<(
             }
         }
         out.write_all(b"\n]}\n")
-    })
+    })?)
 }
 
 #[cfg(test)]

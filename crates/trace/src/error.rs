@@ -38,6 +38,12 @@ pub enum Error {
     },
 }
 
+impl From<kymo_files::Error> for Error {
+    fn from(kymo_files::Error { action, path, source }: kymo_files::Error) -> Self {
+        Error::Resource { action, path, source }
+    }
+}
+
 impl Error {
     /// A file that is not what it should be.
     pub fn file(path: &Path, problem: impl Into<String>) -> Self {

@@ -20,12 +20,11 @@ pub mod span;
 pub mod summary;
 pub mod tensorboard;
 pub mod timeline;
-mod whole;
 
 pub use align::align;
 pub use error::{Error, Result};
+pub use kymo_files::write_whole;
 pub use recorder::{Open, Recorder};
 pub use span::{Kind, Span, Total, Totals};
 pub use summary::{TimeSummary, WorkerTime};
 pub use timeline::{WorkerTrace, merge};
-pub use whole::write_whole;

@@ -9,11 +9,11 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
+use kymo_files::write_whole;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::error::{Error, Result};
-use crate::whole::write_whole;
 
 /// A file of metrics being written.
 pub struct Log {
@@ -104,7 +104,8 @@ fn end_of_line(file: File, path: &Path, keep: usize) -> Result<u64> {
 
 /// Shortens a file through a copy, so that a kill leaves the old file or the new one.
 fn cut(path: &Path, bytes: u64) -> Result<()> {
-    write_whole(path, |copy| std::io::copy(&mut File::open(path)?.take(bytes), copy).map(|_| ()))
+    let copy = |copy: &mut _| std::io::copy(&mut File::open(path)?.take(bytes), copy).map(|_| ());
+    Ok(write_whole(path, copy)?)
 }
 
 /// The lines of a file that end with a newline, numbered from 1; a last line that was cut short is left out.

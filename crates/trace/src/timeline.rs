@@ -9,6 +9,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use kymo_files::write_whole;
 use serde::{Deserialize, Serialize};
 
 use crate::align::align;
@@ -16,7 +17,6 @@ use crate::error::{Error, Result};
 use crate::schema::folder::{TRACES, trace_name, worker_of};
 use crate::schema::{self, record};
 use crate::span::{Span, Totals};
-use crate::whole::write_whole;
 
 /// What one worker did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use kymo_files::is_stream;
 use kymo_graph::Store;
 use kymo_plan::EpochPlan;
 use kymo_plan::schedule::{self, Gantt, Instance, Limit, Reuse, Scheduled, Scheduler};
@@ -308,7 +309,7 @@ impl Simulate {
             );
             return Err(Error::settings("--trace", problem));
         }
-        if path.exists() {
+        if path.exists() && !is_stream(path) {
             let problem = format!("{} is there already; give another name or remove it", path.display());
             return Err(Error::settings("--trace", problem));
         }

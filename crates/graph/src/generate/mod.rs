@@ -19,7 +19,7 @@ pub use from_static::{default_edges, from_static};
 pub use params::Params;
 pub use signal::Signal;
 pub use trend::Trend;
-pub use write::{FromStatic, write, write_from_static};
+pub use write::{FromStatic, write, write_from_static, write_within_run};
 
 use crate::error::{Error, Result};
 use crate::snapshot::{Step, Vertex};

@@ -35,8 +35,27 @@ pub fn write(
     replace: bool,
     progress: &Progress,
 ) -> Result<Store> {
+    write_into(kind, params, || Writer::create(path, replace), progress)
+}
+
+/// Writes the data that a run makes for itself into a folder of the run, where nothing else may be written.
+pub fn write_within_run(
+    kind: &dyn Generator,
+    params: &Params,
+    path: &Path,
+    progress: &Progress,
+) -> Result<Store> {
+    write_into(kind, params, || Writer::create_within(path, true), progress)
+}
+
+fn write_into(
+    kind: &dyn Generator,
+    params: &Params,
+    create: impl FnOnce() -> Result<Writer>,
+    progress: &Progress,
+) -> Result<Store> {
     let steps = generate(kind, params)?;
-    let mut writer = Writer::create(path, replace)?;
+    let mut writer = create()?;
     let features = match params.features {
         0 => FeatureFacts { kind: FeatureKind::Degrees, width: 2, segments: 0 },
         width => {

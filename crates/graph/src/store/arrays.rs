@@ -5,10 +5,11 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use bytemuck::Pod;
+use kymo_files::write_whole;
 use memmap2::Mmap;
 use safetensors::tensor::{Dtype, Metadata, SafeTensors};
 use serde::{Deserialize, Serialize};
@@ -107,29 +108,9 @@ pub fn write(folder: &Path, name: String, mut arrays: Vec<Array<'_>>) -> Result<
     for piece in &pieces {
         hasher.update(piece);
     }
-    let bytes = write_atomically(&folder.join(&name), &pieces)?;
+    write_whole(&folder.join(&name), |file| pieces.iter().try_for_each(|piece| file.write_all(piece)))?;
+    let bytes = pieces.iter().map(|piece| piece.len() as u64).sum();
     Ok(FileEntry { name, bytes, crc32: hasher.finalize() })
-}
-
-/// Writes a file under a temporary name, makes it durable and renames it; says how long it is.
-pub fn write_atomically(path: &Path, pieces: &[&[u8]]) -> Result<u64> {
-    let mut partial = path.as_os_str().to_owned();
-    partial.push(".partial");
-    let partial = PathBuf::from(partial);
-    let write = || {
-        let mut file = BufWriter::new(File::create(&partial)?);
-        for piece in pieces {
-            file.write_all(piece)?;
-        }
-        file.into_inner().map_err(|error| error.into_error())?.sync_data()?;
-        std::fs::rename(&partial, path)
-    };
-    write().map_err(|error| {
-        // The half-written file is of no use to anybody; that it could not be removed is not the news.
-        let _ = std::fs::remove_file(&partial);
-        Error::resource("cannot write", path)(error)
-    })?;
-    Ok(pieces.iter().map(|piece| piece.len() as u64).sum())
 }
 
 /// A mapped file of arrays whose checksum has been verified.

@@ -1,18 +1,20 @@
 //! The manifest of a store: what is in it, where it came from, and which files make it up.
 
+use std::io::Write;
 use std::path::Path;
 
+use kymo_files::write_whole;
 use serde::{Deserialize, Serialize};
 
-use super::arrays::{FileEntry, write_atomically};
+use super::arrays::FileEntry;
 use crate::error::{Error, Result};
 use crate::time::TimeUnit;
 
 /// The name of the manifest within a store.
-pub const NAME: &str = "manifest.json";
+pub const NAME: &str = kymo_files::place::MANIFEST;
 
 /// What a manifest calls itself.
-const FORMAT: &str = "kymo-store";
+const FORMAT: &str = kymo_files::place::STORE_FORMAT;
 
 /// The version this program writes and reads.
 pub const VERSION: u32 = 1;
@@ -177,7 +179,7 @@ impl Manifest {
         self.crc32 = self.checksum().map_err(fail)?;
         let mut text = serde_json::to_vec_pretty(&self).map_err(|error| fail(error.to_string()))?;
         text.push(b'\n');
-        write_atomically(&folder.join(NAME), &[&text])?;
+        write_whole(&folder.join(NAME), |file| file.write_all(&text))?;
         Ok(self)
     }
 

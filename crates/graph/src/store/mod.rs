@@ -7,6 +7,7 @@
 mod additive;
 mod arrays;
 mod manifest;
+mod output;
 mod part;
 mod window;
 mod writer;
@@ -21,7 +22,7 @@ use part::{Part, Records};
 
 pub use manifest::{FeatureFacts, FeatureKind, LabelFacts, Manifest, VERSION};
 pub use window::FeatureWindow;
-pub use writer::{Fixed, Plan, SparseFeatures, Writer, check_free};
+pub use writer::{Fixed, Plan, SparseFeatures, Writer};
 
 use crate::delta::{Change, Delta};
 use crate::error::{Error, Result};
@@ -47,6 +48,7 @@ impl std::fmt::Debug for Store {
 impl Store {
     /// Opens the store at `path`. The arrays are checked when they are first used.
     pub fn open(path: &Path) -> Result<Store> {
+        kymo_files::restore(path, output::is_ours)?;
         let manifest = Manifest::read(path)?;
         let files = manifest.parts.iter().map(|part| &part.file).chain(&manifest.ids).chain(&manifest.fixed);
         for entry in files {

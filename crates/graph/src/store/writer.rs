@@ -2,15 +2,19 @@
 //!
 //! A new store is written into a hidden folder beside its final place and renamed when it is complete. Steps
 //! are appended as new files and become visible when the manifest is replaced, so that readers see the store
-//! as it was or as it is, never between. What is not finished is taken away again when the writer is dropped.
+//! as it was or as it is, never between. What is not finished is taken away again when the writer is dropped,
+//! or by the next writer.
 
-use std::fs::{File, TryLockError};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+
+use kymo_files::{Lock, NewFolder};
 
 use super::Store;
 use super::additive::{Additive, Split, cost};
 use super::arrays::{Array, FileEntry, write};
-use super::manifest::{FeatureFacts, FeatureKind, Manifest, NAME, PartEntry};
+use super::manifest::{FeatureFacts, FeatureKind, Manifest, PartEntry};
+use super::output::{LOCK, check_free, check_outside, exists, is_ours};
 use super::part::Pending;
 use crate::delta::Delta;
 use crate::error::{Error, Result};
@@ -78,27 +82,34 @@ pub struct Writer {
 
 /// Where the result goes.
 enum Place {
-    /// A new store: the final path, and whether a store that is there may be replaced.
-    New { path: PathBuf, replace: bool },
+    /// A new store: its final path as it was given, and whether a store that is there may be replaced.
+    New { folder: NewFolder, path: PathBuf, replace: bool },
     /// An existing store: the lock that keeps other writers out, and the files written so far.
-    Existing { _lock: File, files: Vec<PathBuf> },
+    Existing { _lock: Lock, files: Vec<PathBuf> },
     /// Finished: there is nothing to take away.
     Done,
 }
 
 impl Writer {
-    /// Begins a new store at `path`, which must not exist unless it is a store that may be replaced.
+    /// Begins a new store at `path`, which must not exist unless it is a store that may be replaced. Fails
+    /// while another process writes a store there, and in the folder of another store or of a run.
     pub fn create(path: &Path, replace: bool) -> Result<Writer> {
+        check_outside(path)?;
+        Writer::create_within(path, replace)
+    }
+
+    /// The same also inside other folders of Kymo: for data that a run makes for itself.
+    pub fn create_within(path: &Path, replace: bool) -> Result<Writer> {
         check_free(path, replace)?;
-        let name =
-            path.file_name().ok_or_else(|| Error::settings("output", "is not the name of a folder"))?;
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let folder = parent.join(format!(".{}.partial-{}", name.to_string_lossy(), std::process::id()));
-        std::fs::create_dir_all(parent).map_err(Error::resource("cannot create", parent))?;
-        std::fs::create_dir(&folder).map_err(Error::resource("cannot create", &folder))?;
+        if path.file_name().is_none() {
+            return Err(Error::settings("output", "is not the name of a folder"));
+        }
+        let folder = NewFolder::begin(path, is_ours)?;
+        // Again: another writer may have come to its end, or a dead one have left a store that is back now.
+        check_free(path, replace)?;
         Ok(Writer {
-            folder,
-            place: Place::New { path: path.into(), replace },
+            folder: folder.partial().into(),
+            place: Place::New { folder, path: path.into(), replace },
             manifest: Manifest::new(),
             pending: Pending::default(),
             current: Snapshot::default(),
@@ -124,19 +135,8 @@ impl Writer {
 
     /// Goes on with the store at `path`; fails while another writer does.
     pub fn append(path: &Path) -> Result<Writer> {
-        let lock_path = path.join("lock");
         Manifest::read(path)?;
-        let lock = File::create(&lock_path).map_err(Error::resource("cannot lock", &lock_path))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(Error::store(
-                    path,
-                    "another process is appending to this store; wait for it to finish",
-                ));
-            }
-            Err(TryLockError::Error(error)) => return Err(Error::resource("cannot lock", &lock_path)(error)),
-        }
+        let lock = Lock::take(&path.join(LOCK), path)?;
         // Read again under the lock: another writer may have finished in between.
         let store = Store::open(path)?;
         let manifest = store.manifest().clone();
@@ -317,72 +317,35 @@ impl Writer {
     pub fn finish(mut self) -> Result<Store> {
         self.flush()?;
         self.manifest.clone().write(&self.folder)?;
-        let path = match &self.place {
-            Place::New { path, replace } => {
-                check_free(path, *replace)?;
-                sync_folder(&self.folder)?;
-                if path.exists() {
-                    let old = self.folder.with_extension("old");
-                    std::fs::rename(path, &old).map_err(Error::resource("cannot replace", path))?;
-                    std::fs::rename(&self.folder, path).map_err(Error::resource("cannot write", path))?;
-                    std::fs::remove_dir_all(&old)
-                        .map_err(Error::resource("cannot remove the replaced", &old))?;
-                } else {
-                    std::fs::rename(&self.folder, path).map_err(Error::resource("cannot write", path))?;
-                }
-                path.clone()
+        let path = match std::mem::replace(&mut self.place, Place::Done) {
+            Place::New { folder, path, replace } => {
+                check_free(&path, replace)?;
+                // Nobody may append to what is about to be removed.
+                let there = path.exists();
+                let _lock = if there { Some(Lock::take(&path.join(LOCK), &path)?) } else { None };
+                folder.finish(there).map_err(|error| match error.source.kind() {
+                    ErrorKind::AlreadyExists => exists(&path),
+                    _ => error.into(),
+                })?;
+                path
             }
             Place::Existing { .. } | Place::Done => self.folder.clone(),
         };
-        self.place = Place::Done;
         Store::open(&path)
     }
 }
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        // A failure here cannot be reported; what stays behind is hidden or unlisted, and harmless.
-        match &self.place {
-            Place::New { .. } => {
-                let _ = std::fs::remove_dir_all(&self.folder);
+        if let Place::Existing { files, .. } = &self.place {
+            for file in files {
+                // A failure here cannot be reported; what stays behind is unlisted, and harmless.
+                let _ = std::fs::remove_file(file);
             }
-            Place::Existing { files, .. } => {
-                for file in files {
-                    let _ = std::fs::remove_file(file);
-                }
-            }
-            Place::Done => {}
         }
     }
 }
 
 fn split(features: &FeatureFacts) -> Split {
     Split::new(features.width as usize, features.segments as usize)
-}
-
-/// Fails where something stands at `path` that may not be replaced.
-pub fn check_free(path: &Path, replace: bool) -> Result<()> {
-    if path.symlink_metadata().is_err() {
-        return Ok(());
-    }
-    if !path.join(NAME).is_file() {
-        return Err(Error::store(
-            path,
-            "exists and is not a store; choose another name or remove it yourself",
-        ));
-    }
-    if replace {
-        Ok(())
-    } else {
-        Err(Error::store(path, "exists already; choose another name or pass --overwrite"))
-    }
-}
-
-/// Makes the names in a folder durable, where the system can.
-fn sync_folder(folder: &Path) -> Result<()> {
-    if cfg!(unix) {
-        let sync = || File::open(folder)?.sync_all();
-        sync().map_err(Error::resource("cannot write", folder))?;
-    }
-    Ok(())
 }

@@ -14,7 +14,7 @@ use safetensors::tensor::{Dtype, Metadata};
 use serde::Serialize;
 use serde_json::Value;
 
-use kymo_trace::write_whole;
+use kymo_files::write_whole;
 
 use crate::error::{Error, Result};
 

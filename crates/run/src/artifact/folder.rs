@@ -4,10 +4,11 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use kymo_files::place::{enclosing, is_store};
+use kymo_files::{Lock, write_whole};
 use kymo_trace::metrics::Log;
 use kymo_trace::schema::{EpochRecord, Metrics, RunFolder, folder as names};
 use kymo_trace::tensorboard::EventFile;
-use kymo_trace::write_whole;
 
 use crate::config::{Settings, overlay};
 use crate::error::{Error, Result};
@@ -19,7 +20,20 @@ pub struct Folder {
     log: Log,
     /// The same for TensorBoard.
     events: EventFile,
+    /// Keeps other processes from training here.
+    _lock: Lock,
 }
+
+/// Files that only the process that trains the run writes.
+const WRITTEN_WHOLE: [&str; 7] = [
+    names::SETTINGS,
+    names::CHECKPOINT,
+    names::METRICS,
+    names::SUMMARY,
+    names::PROFILE,
+    names::SCHEDULE,
+    names::PLAN,
+];
 
 /// Seconds since 1970.
 fn now() -> f64 {
@@ -42,16 +56,30 @@ impl Folder {
         path.join(names::SETTINGS)
     }
 
-    /// Writes the settings of a run into its folder, which is made where it is missing.
+    /// Writes the settings of a run into its folder.
     pub fn write_settings(path: &Path, values: &Settings) -> Result<()> {
-        std::fs::create_dir_all(path).map_err(Error::resource("cannot make the folder", path))?;
         let text = overlay::to_toml(values)?;
         Ok(write_whole(&Folder::settings_of(path), |file| file.write_all(text.as_bytes()))?)
     }
 
-    /// Fails where another run lives in the folder.
+    /// Takes the folder for this process, until the lock is dropped; fails while another one trains there.
+    pub fn lock(path: &Path) -> Result<Lock> {
+        std::fs::create_dir_all(path).map_err(Error::resource("cannot make the folder", path))?;
+        let lock = Lock::take(&path.join(names::LOCK), path)?;
+        // Nobody else writes these files now: what is unfinished is of a process that is dead.
+        for name in WRITTEN_WHOLE {
+            let _ = std::fs::remove_file(path.join(format!("{name}.partial")));
+        }
+        Ok(lock)
+    }
+
+    /// Fails where no run can begin: another one lives in the folder, or a store, with which the run would be
+    /// lost when it is replaced.
     pub fn check_new(path: &Path) -> Result<()> {
-        let problem = if Folder::checkpoint_of(path).exists() {
+        let store = enclosing(path, is_store).map_err(Error::resource("cannot write", path))?;
+        let problem = if let Some(store) = store {
+            format!("{} is in the store {}; choose a folder outside it", path.display(), store.display())
+        } else if Folder::checkpoint_of(path).exists() {
             format!(
                 "{} has a run already; go on with it (kymo train --resume -o {0}) or choose another folder",
                 path.display()
@@ -68,18 +96,18 @@ impl Folder {
     }
 
     /// Begins the log of a new run; refuses where another run has one.
-    pub fn create(path: &Path) -> Result<Folder> {
-        Folder::with(path, Log::create(&path.join(names::METRICS))?)
+    pub fn create(path: &Path, lock: Lock) -> Result<Folder> {
+        Folder::with(path, Log::create(&path.join(names::METRICS))?, lock)
     }
 
     /// Opens the folder of a run that is to go on behind this many lines of its log.
-    pub fn reopen(path: &Path, lines: usize) -> Result<Folder> {
-        Folder::with(path, Log::reopen(&path.join(names::METRICS), lines)?)
+    pub fn reopen(path: &Path, lines: usize, lock: Lock) -> Result<Folder> {
+        Folder::with(path, Log::reopen(&path.join(names::METRICS), lines)?, lock)
     }
 
-    fn with(path: &Path, log: Log) -> Result<Folder> {
+    fn with(path: &Path, log: Log, lock: Lock) -> Result<Folder> {
         let events = EventFile::create(&path.join(names::TENSORBOARD), "kymo", now())?;
-        Ok(Folder { files: RunFolder::open(path)?, log, events })
+        Ok(Folder { files: RunFolder::open(path)?, log, events, _lock: lock })
     }
 
     /// Where it is.

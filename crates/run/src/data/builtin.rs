@@ -24,5 +24,5 @@ pub fn make(path: &Path, progress: &Progress) -> Result<Store> {
     if let Some(parent) = path.parent() {
         std::fs::create_dir_all(parent).map_err(Error::resource("cannot make the folder", parent))?;
     }
-    Ok(generate::write(kind, &params(kind), path, true, progress)?)
+    Ok(generate::write_within_run(kind, &params(kind), path, progress)?)
 }

@@ -248,6 +248,10 @@ impl Goal for Classes {
         Ok(())
     }
 
+    fn horizon(&self) -> usize {
+        self.horizon
+    }
+
     fn baselines(&self) -> &'static [&'static str] {
         match self.fixed {
             Some(_) => &["majority"],

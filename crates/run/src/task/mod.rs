@@ -81,6 +81,11 @@ pub trait Goal: Send + Sync {
     /// Shows the metrics what a model or a baseline says at a sample.
     fn judge(&self, part: Part, sample: Step, says: Says<'_>, tallies: &mut Tallies) -> Result<()>;
 
+    /// How many steps after the last one that a model sees lies what it predicts.
+    fn horizon(&self) -> usize {
+        1
+    }
+
     /// What a model has to beat.
     fn baselines(&self) -> &'static [&'static str];
 

@@ -217,6 +217,10 @@ impl Goal for Values {
         Ok(())
     }
 
+    fn horizon(&self) -> usize {
+        self.horizon
+    }
+
     fn baselines(&self) -> &'static [&'static str] {
         &["last-value", "mean"]
     }

@@ -10,9 +10,9 @@ use crate::metrics::whole_lines;
 use crate::timeline::{WorkerTrace, merge};
 
 /// All settings of the run.
-pub const SETTINGS: &str = "settings.toml";
+pub const SETTINGS: &str = kymo_files::place::SETTINGS;
 /// Parameters, the optimiser's state and the position: what the run can be resumed from.
-pub const CHECKPOINT: &str = "checkpoint.safetensors";
+pub const CHECKPOINT: &str = kymo_files::place::CHECKPOINT;
 /// An [`EpochRecord`] a line.
 pub const METRICS: &str = "metrics.jsonl";
 /// The [`RunSummary`].
@@ -25,6 +25,8 @@ pub const SCHEDULE: &str = "schedule.json";
 pub const PLAN: &str = "plan.json";
 /// The timelines of all workers for Chrome's tracing and Perfetto.
 pub const CHROME_TRACE: &str = "trace.json";
+/// Held by the process that trains the run.
+pub const LOCK: &str = "lock";
 /// The folder of events for TensorBoard.
 pub const TENSORBOARD: &str = "tensorboard";
 /// The folder of data that was made for the run.

@@ -3,11 +3,11 @@
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
+use kymo_files::write_whole;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::whole::write_whole;
 
 /// A JSON object of a run's folder that carries the version of its layout.
 ///
@@ -87,10 +87,10 @@ pub fn read<T: Record>(path: &Path) -> Result<Option<T>> {
 
 /// Writes a record into a file, which appears whole or not at all; an older one is replaced.
 pub fn write<T: Record>(path: &Path, record: &T) -> Result<()> {
-    write_whole(path, |file| {
+    Ok(write_whole(path, |file| {
         serde_json::to_writer_pretty(&mut *file, record)?;
         file.write_all(b"\n")
-    })
+    })?)
 }
 
 #[cfg(test)]

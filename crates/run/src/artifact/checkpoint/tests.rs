@@ -69,7 +69,7 @@ fn the_same_content_gives_the_same_bytes_and_replaces_what_was_there() {
         assert_eq!(std::fs::read(&path).unwrap(), bytes);
     }
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
-    assert!(matches!(small().write(&path.join("c")), Err(Error::Trace(kymo_trace::Error::Resource { .. }))));
+    assert!(matches!(small().write(&path.join("c")), Err(Error::Resource { .. })));
 }
 
 #[test]
