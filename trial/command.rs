@@ -1,5 +1,6 @@
 //! Running the command, and judging how it ended.
 
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -14,6 +15,9 @@ pub const LIMIT: Duration = Duration::from_secs(20);
 
 /// After this a command that may rightly take long is asked to stop.
 pub const LONG: Duration = Duration::from_secs(5);
+
+/// What a Rust program exits with when it panics, and perhaps cannot say so.
+const PANIC: i32 = 101;
 
 /// Kilobytes of address space for what nobody knows the size of, so that the machine survives.
 pub const ADDRESSES: u64 = 4 << 20;
@@ -47,7 +51,7 @@ pub struct Answer {
     pub signal: Option<i32>,
     pub out: Vec<u8>,
     pub err: String,
-    /// The last signal it was sent, and whether the limit was behind it.
+    /// The last signal it was sent.
     pub sent: Option<&'static str>,
 }
 
@@ -56,23 +60,25 @@ pub struct Answer {
 pub struct Kymo {
     path: PathBuf,
     home: PathBuf,
-    skipped: Arc<Mutex<Vec<String>>>,
+    remarks: Arc<Mutex<BTreeMap<String, usize>>>,
 }
 
 impl Kymo {
     pub fn new(path: &Path, home: &Path) -> Verdict<Kymo> {
-        let kymo = Kymo { path: path.into(), home: home.into(), skipped: Arc::default() };
+        let kymo = Kymo { path: path.into(), home: home.into(), remarks: Arc::default() };
         kymo.done(home, "--version")?;
         Ok(kymo)
     }
 
-    /// Notes what cannot be tried here.
-    pub fn skip(&self, what: &str) {
-        self.skipped.lock().unwrap_or_else(PoisonError::into_inner).push(what.into());
+    /// Notes something that is no failure, such as what cannot be tried here.
+    pub fn remark(&self, what: &str) {
+        let mut remarks = self.remarks.lock().unwrap_or_else(PoisonError::into_inner);
+        *remarks.entry(what.into()).or_default() += 1;
     }
 
-    pub fn skipped(&self) -> Vec<String> {
-        self.skipped.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// What was noted, and how often.
+    pub fn remarks(&self) -> BTreeMap<String, usize> {
+        self.remarks.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The command in a folder; caches of the user stay out of it.
@@ -122,30 +128,55 @@ pub fn words(line: &str) -> Vec<String> {
     line.split_whitespace().map(str::to_owned).collect()
 }
 
+/// What to do with a command that runs.
+pub enum Next {
+    /// Look again after this time.
+    Wait(Duration),
+    /// Send it a signal.
+    Send(&'static str),
+}
+
 /// Runs a command to its end, with signals that are sent when their time has come.
-pub fn finish(mut command: Command, signals: &[(Duration, &'static str)]) -> Verdict<Answer> {
-    let words = command.get_args().map(|word| word.to_string_lossy().into_owned());
-    // Without the words of the shell before.
-    let shown: Vec<String> = words.skip_while(|word| word == "-c" || word.contains("exec \"$0\"")).collect();
+pub fn finish(command: Command, signals: &[(Duration, &'static str)]) -> Verdict<Answer> {
+    let mut signals = signals.iter();
+    let mut next = signals.next();
+    conduct(command, |elapsed| match next {
+        Some((after, signal)) if elapsed >= *after => {
+            next = signals.next();
+            Next::Send(signal)
+        }
+        _ => {
+            let pause = (elapsed / 20).clamp(Duration::from_micros(300), Duration::from_millis(20));
+            Next::Wait(next.map_or(pause, |(after, _)| pause.min(after.saturating_sub(elapsed))))
+        }
+    })
+}
+
+/// Runs a command to its end; `next` is asked after how long it has run what to do.
+pub fn conduct(mut command: Command, mut next: impl FnMut(Duration) -> Next) -> Verdict<Answer> {
+    let words: Vec<String> = command.get_args().map(|word| word.to_string_lossy().into_owned()).collect();
+    // Without the shell's words and the program before.
+    let shown = if command.get_program() == "sh" { &words[3..] } else { &words };
+    let shown = format!("kymo {}", shown.join(" "));
     let (mut child, begin) = (command.spawn()?, Instant::now());
     let (out, err) = (reader(child.stdout.take()), reader(child.stderr.take()));
-    let (mut signals, mut sent) = (signals.iter(), None);
-    let mut next = signals.next();
+    let mut sent = None;
     let status = loop {
         if let Some(status) = child.try_wait()? {
             break status;
         }
-        if let Some((_, signal)) = next.filter(|(after, _)| begin.elapsed() >= *after) {
-            send(&mut child, signal)?;
-            (sent, next) = (Some(*signal), signals.next());
+        match next(begin.elapsed()) {
+            Next::Wait(pause) if pause.is_zero() => {}
+            Next::Wait(pause) => std::thread::sleep(pause),
+            Next::Send(signal) => {
+                send(&mut child, signal)?;
+                sent = Some(signal);
+            }
         }
-        let pause = (begin.elapsed() / 20).clamp(Duration::from_micros(300), Duration::from_millis(20));
-        let left = next.map_or(pause, |(after, _)| after.saturating_sub(begin.elapsed()));
-        std::thread::sleep(pause.min(left));
     };
     let text = |bytes: std::thread::JoinHandle<Vec<u8>>| bytes.join().unwrap_or_default();
     Ok(Answer {
-        shown: format!("kymo {}", shown.join(" ")),
+        shown,
         code: status.code(),
         signal: status.signal(),
         out: text(out),
@@ -197,7 +228,7 @@ impl Answer {
     /// Success, or an error that the documents know, in words. That it was asked to stop is no error, unless
     /// it had to be killed.
     pub fn documented(&self) -> Verdict {
-        if self.err.contains("panicked at") {
+        if self.err.contains("panicked at") || self.code == Some(PANIC) {
             return Err(self.fault("panicked"));
         }
         if self.stopped() {
@@ -217,7 +248,7 @@ impl Answer {
         }
     }
 
-    /// The error: one line, but for those about options, which show the usage behind it.
+    /// The error: one paragraph, but for those about options, which show the usage behind it.
     pub fn error(&self) -> Option<&str> {
         let begin = self.err.find("error: ").filter(|&at| at == 0 || self.err[..at].ends_with('\n'))?;
         Some(self.err[begin..].trim_start_matches("error: ").trim_end())
@@ -226,8 +257,8 @@ impl Answer {
     fn in_words(&self) -> Verdict {
         let usage = |error: &str| error.contains("--help'");
         match self.error() {
-            Some(error) if !error.is_empty() && (usage(error) || !error.contains('\n')) => Ok(()),
-            Some(error) if !error.is_empty() => Err(self.fault("an error of several lines")),
+            Some(error) if !error.is_empty() && (usage(error) || !error.contains("\n\n")) => Ok(()),
+            Some(error) if !error.is_empty() => Err(self.fault("an error of several paragraphs")),
             _ => Err(self.fault("an error without a word")),
         }
     }

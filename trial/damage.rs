@@ -2,17 +2,20 @@
 //! or make no difference.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
+use crate::Kind;
 use crate::command::{ADDRESSES, Answer, Fault, Kymo, LIMIT, LONG, Verdict, finish, words};
 use crate::draw::Draw;
+use crate::files::{self, Scene};
 use crate::forge::forge;
-use crate::{Kind, files};
 
 /// What makes the scene, in order.
 const SCENE: [&str; 5] = [
     "generate power-law --vertices 60 --edges 200 --steps 20 --features 3 -o small",
-    "ingest events.csv --labels labels.csv --steps 20 -o named",
+    "ingest events.csv --ids text --labels labels.csv --steps 20 -o named",
     "train small --epochs 2 -o run",
     "train named --task link-prediction --epochs 2 -o links",
     "train small --epochs 3 --workers 2 --strategy dygnex --set parallel.profile_epochs=1 -o shared",
@@ -41,8 +44,8 @@ const READERS: [(&str, &str, Option<&str>); 16] = [
 
 struct Damage {
     kymo: Kymo,
-    scene: PathBuf,
-    names: Vec<String>,
+    scene: Scene,
+    files: BTreeMap<String, Vec<u8>>,
     /// The result of every command where nothing is damaged.
     results: BTreeMap<&'static str, Vec<u8>>,
 }
@@ -60,23 +63,22 @@ pub fn prepare(kymo: &Kymo, scenes: &Path) -> Verdict<Box<dyn Kind>> {
     for line in SCENE {
         kymo.done(&scene, line)?;
     }
-    let mut results = BTreeMap::new();
+    let (laid, mut results) = (Scene::new(&scene), BTreeMap::new());
     for (number, (_, line, file)) in READERS.into_iter().enumerate() {
         let folder = scenes.join(number.to_string());
-        files::copy(&scene, &folder)?;
+        laid.lay(&folder)?;
         let answer = kymo.done(&folder, line)?;
         results.insert(line, result(&folder, file, &answer)?);
     }
-    let of_reader =
-        |name: &String| READERS.iter().any(|(folder, ..)| name.starts_with(&format!("{folder}/")));
-    let names = files::contents(&scene)?.into_keys().filter(|name| !name.ends_with('/'));
-    let names = names.filter(of_reader).collect();
-    Ok(Box::new(Damage { kymo: kymo.clone(), scene, names, results }))
+    let mut files = files::contents(&scene)?;
+    let read = |name: &str| READERS.iter().any(|(folder, ..)| name.starts_with(&format!("{folder}/")));
+    files.retain(|name, _| read(name) && !name.ends_with('/'));
+    Ok(Box::new(Damage { kymo: kymo.clone(), scene: laid, files, results }))
 }
 
 fn result(folder: &Path, file: Option<&str>, answer: &Answer) -> Verdict<Vec<u8>> {
     let Some(file) = file else { return Ok(answer.out.clone()) };
-    let mut bytes = std::fs::read(folder.join(file))?;
+    let mut bytes = files::placeless(folder, file, &std::fs::read(folder.join(file))?);
     let summary = folder.join(file).with_file_name("summary.json");
     if let Ok(text) = std::fs::read(summary)
         && let Ok(summary) = serde_json::from_slice::<serde_json::Value>(&text)
@@ -88,11 +90,11 @@ fn result(folder: &Path, file: Option<&str>, answer: &Answer) -> Verdict<Vec<u8>
 
 impl Kind for Damage {
     fn case(&self, mut draw: Draw, folder: &Path) -> Verdict {
-        files::copy(&self.scene, folder)?;
+        self.scene.lay(folder)?;
         // Few files decide most: each folder gets its share, and so does each file in it.
         let top = *draw.pick(&["small", "named", "run", "links", "shared"]);
         let inner: Vec<&String> =
-            self.names.iter().filter(|name| name.starts_with(&format!("{top}/"))).collect();
+            self.files.keys().filter(|name| name.starts_with(&format!("{top}/"))).collect();
         let name = draw.pick(&inner).as_str();
         let forged = match draw.one_in(2) {
             true => forge(&mut draw, folder, name)?.map(|what| format!("{name} forged: {what}")),
@@ -111,12 +113,18 @@ impl Kind for Damage {
             answer.documented().map_err(with)?;
             if let Some(error) = answer.error() {
                 let file = name.rsplit('/').next().unwrap_or(name);
-                if !error.contains(file) && !error.contains(top) {
+                // Data that does not fit its run is told by the file of the run.
+                let other = || self.files.keys().any(|name| error.contains(name.as_str()));
+                if !error.contains(file) && !error.contains(top) && !other() {
                     return Err(with(answer.fault("an error that does not name the file")));
                 }
             }
-            // A file that was named as an input decides the result.
-            let equal = equal && !line.contains(name) && !answer.stopped() && answer.code == Some(0);
+            // A file that was named as an input decides the result, and simulations say how long they took.
+            let equal = equal
+                && !line.starts_with("simulate")
+                && !line.contains(name)
+                && !answer.stopped()
+                && answer.code == Some(0);
             if equal && self.results.get(line) != Some(&result(folder, *file, &answer)?) {
                 return Err(with(answer.fault("another result without an error")));
             }
@@ -131,7 +139,7 @@ impl Damage {
         let path = folder.join(name);
         let mut bytes = std::fs::read(&path)?;
         let at = draw.below(bytes.len());
-        let what = match draw.below(10) {
+        let what = match draw.below(11) {
             0 => {
                 bytes.truncate(at);
                 format!("cut to {at} bytes")
@@ -150,8 +158,9 @@ impl Damage {
                 format!("zeroed from {at} to {end}")
             }
             4 => {
-                let other = draw.pick(&self.names);
-                bytes = std::fs::read(self.scene.join(other))?;
+                let others: Vec<(&String, &Vec<u8>)> = self.files.iter().collect();
+                let (other, content) = *draw.pick(&others);
+                bytes = content.clone();
                 format!("replaced by {other}")
             }
             5 => {
@@ -172,6 +181,13 @@ impl Damage {
                 std::fs::remove_file(&path)?;
                 std::os::unix::fs::symlink(&path, &path)?;
                 return Ok("replaced by a link to itself".into());
+            }
+            9 => {
+                std::fs::set_permissions(&path, Permissions::from_mode(0o0))?;
+                if std::fs::read(&path).is_ok() {
+                    self.kymo.remark("skipped: files that may not be read, because this user may read all");
+                }
+                return Ok("made unreadable".into());
             }
             _ => {
                 std::fs::remove_file(&path)?;

@@ -71,11 +71,17 @@ fn field(draw: &mut Draw) -> String {
 
 fn hints(draw: &mut Draw) -> Hints {
     let names = ["source", "target", "time", "step", "weight", "_", "source_label", "target_label", "", "x"];
-    let columns = draw.one_in(6).then(|| (0..draw.below(7)).map(|_| draw.pick(&names).to_string()).collect());
-    let delimiter = draw.one_in(6).then(|| *draw.pick(b",;\t |\0\n\"\xff1"));
-    let time_unit =
-        draw.one_in(6).then(|| draw.pick(&["s", "ms", "ns", "d", "date", "step", "us", "h"]).parse().ok());
-    Hints { columns, delimiter, time_unit: time_unit.flatten() }
+    let mut hints = Hints::default();
+    if draw.one_in(6) {
+        hints.columns = Some((0..draw.below(7)).map(|_| draw.pick(&names).to_string()).collect());
+    }
+    if draw.one_in(6) {
+        hints.delimiter = Some(*draw.pick(b",;\t |\0\n\"\xff1"));
+    }
+    if draw.one_in(6) {
+        hints.time_unit = draw.pick(&["s", "ms", "ns", "d", "date", "step", "us", "h"]).parse().ok();
+    }
+    hints
 }
 
 fn reader(draw: &mut Draw, folder: &Path) -> Verdict {

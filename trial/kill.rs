@@ -2,14 +2,16 @@
 //! bits of one that was left alone and with nothing beside them.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::command::{Fault, Kymo, LIMIT, Verdict, finish, words};
+use crate::Kind;
+use crate::command::{Fault, Kymo, LIMIT, Next, Verdict, conduct, words};
 use crate::draw::Draw;
-use crate::{Kind, files};
+use crate::files::{self, Scene};
 
 /// Something to kill.
 struct Job {
@@ -88,7 +90,7 @@ const JOBS: [Job; 11] = [
 /// A job with its scene and what it comes to.
 struct Prepared<'a> {
     job: &'a Job,
-    scene: PathBuf,
+    scene: Scene,
     old: State,
     new: State,
     seconds: f64,
@@ -99,6 +101,43 @@ struct Kill<'a> {
     jobs: Vec<Prepared<'a>>,
 }
 
+/// When a command is killed.
+enum Moment {
+    /// After a share of the time that it takes.
+    After(Duration),
+    /// Right after names in a folder have changed this number of times: when something was made, renamed or
+    /// removed. What may not be interrupted lies there, and is too short to be met by chance.
+    Changes { left: usize, folder: PathBuf, names: Vec<OsString> },
+}
+
+impl Moment {
+    fn draw(draw: &mut Draw, seconds: f64, folder: PathBuf) -> Moment {
+        if draw.one_in(2) {
+            return Moment::After(Duration::from_secs_f64(seconds * draw.share()));
+        }
+        let names = names(&folder);
+        Moment::Changes { left: 1 + draw.below(6), folder, names }
+    }
+
+    fn has_come(&mut self, elapsed: Duration) -> bool {
+        match self {
+            Moment::After(time) => elapsed >= *time,
+            Moment::Changes { left, folder, names: before } => {
+                let now = names(folder);
+                if now != *before {
+                    (*left, *before) = (*left - 1, now);
+                }
+                *left == 0
+            }
+        }
+    }
+}
+
+fn names(folder: &Path) -> Vec<OsString> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.file_name()).collect()
+}
+
 /// What is in a folder, without what differs from run to run.
 type State = BTreeMap<String, Vec<u8>>;
 
@@ -106,7 +145,7 @@ type State = BTreeMap<String, Vec<u8>>;
 pub fn prepare(kymo: &Kymo, scenes: &Path) -> Verdict<Box<dyn Kind>> {
     let appends = String::from_utf8_lossy(&kymo.done(scenes, "ingest --help")?.out).contains("--append");
     if !appends {
-        kymo.skip("kills while a store is appended to: the command does not append");
+        kymo.remark("skipped: kills while a store is appended to, which the command does not do");
     }
     let mut jobs = Vec::new();
     for (number, job) in JOBS.iter().enumerate().filter(|(_, job)| appends || !job.command.contains("append"))
@@ -118,12 +157,13 @@ pub fn prepare(kymo: &Kymo, scenes: &Path) -> Verdict<Box<dyn Kind>> {
         for line in job.before {
             kymo.done(&scene, line)?;
         }
-        files::copy(&scene, &whole)?;
+        let laid = Scene::new(&scene);
+        laid.lay(&whole)?;
         let begin = Instant::now();
         kymo.done(&whole, job.command)?;
         let seconds = begin.elapsed().as_secs_f64();
         let (old, new) = (state(&scene)?, state(&whole)?);
-        jobs.push(Prepared { job, scene, old, new, seconds });
+        jobs.push(Prepared { job, scene: laid, old, new, seconds });
     }
     Ok(Box::new(Kill { kymo: kymo.clone(), jobs }))
 }
@@ -140,16 +180,26 @@ fn events(from: u64) -> String {
 impl Kind for Kill<'_> {
     fn case(&self, mut draw: Draw, folder: &Path) -> Verdict {
         let Prepared { job, scene, old, new, seconds } = &self.jobs[draw.case as usize % self.jobs.len()];
-        files::copy(scene, folder)?;
+        scene.lay(folder)?;
         let again = if job.again.is_empty() { job.command } else { job.again };
         // What can be resumed is killed more than once.
         let kills = if job.whole.is_none() { 1 + draw.below(4) } else { 1 + draw.below(2) };
         let mut command = job.command.to_owned();
         for _ in 0..kills {
-            let after = Duration::from_secs_f64(seconds * draw.share());
             let signal = *draw.pick(&["KILL", "KILL", "KILL", "TERM", "INT"]);
-            let answer =
-                finish(self.kymo.plain(folder, &words(&command)), &[(after, signal), (LIMIT, "KILL")])?;
+            let watched = if job.whole.is_some() { folder.to_owned() } else { folder.join("run") };
+            let mut moment = Moment::draw(&mut draw, *seconds, watched);
+            let mut sent = false;
+            let answer = conduct(self.kymo.plain(folder, &words(&command)), |elapsed| {
+                if elapsed > LIMIT {
+                    return Next::Send("KILL");
+                }
+                if sent || !moment.has_come(elapsed) {
+                    return Next::Wait(Duration::from_micros(if sent { 500 } else { 0 }));
+                }
+                sent = true;
+                Next::Send(signal)
+            })?;
             if !(answer.stopped() || answer.code == Some(0)) {
                 return Err(answer.fault("a killed command failed"));
             }
@@ -219,6 +269,7 @@ fn state(folder: &Path) -> Verdict<State> {
     let mut found = files::contents(folder)?;
     found.retain(|name, _| !name.contains("tensorboard/") && !name.contains("trace"));
     for (name, bytes) in &mut found {
+        *bytes = files::placeless(folder, name, bytes);
         let keys: &[&str] = match name.rsplit('/').next().unwrap_or_default() {
             "metrics.jsonl" => &["epoch", "loss", "learning_rate", "validation", "best"],
             "summary.json" => &["model", "parameters", "epochs", "best_epoch", "validation", "test"],

@@ -33,11 +33,16 @@ pub trait Kind: Sync {
 
     /// Tries several cases at once, where a process for each would take too long; what failed.
     fn batch(&self, cases: &[u64], folder: &Path) -> Vec<(u64, Fault)> {
+        // Always the same folder: scenes know where they lie.
+        let here = folder.join("here");
         let one = |&case: &u64| {
-            let folder = folder.join(case.to_string());
-            let made = std::fs::create_dir(&folder).map_err(Fault::from);
-            let fault = made.and_then(|()| self.case(Draw::of(case), &folder)).err()?;
-            Some((case, fault))
+            let made = std::fs::create_dir(&here).map_err(Fault::from);
+            let fault = made.and_then(|()| self.case(Draw::of(case), &here)).err();
+            if fault.is_some() {
+                let _ = std::fs::rename(&here, folder.join(case.to_string()));
+            }
+            files::remove(&here);
+            Some((case, fault?))
         };
         cases.iter().filter_map(one).collect()
     }
@@ -141,7 +146,7 @@ fn run(args: &Args) -> Verdict<bool> {
     }
     println!("\n{:10}{:>8}{:>8}{:>8}", "kind", "cases", "failed", "seconds");
     rows.iter().for_each(|row| println!("{row}"));
-    kymo.skipped().iter().for_each(|what| println!("skipped: {what}"));
+    kymo.remarks().iter().for_each(|(what, times)| println!("{what} ({times})"));
     if failed > 0 {
         println!("the folders of the cases printed above are in {}", root.keep().display());
     }

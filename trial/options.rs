@@ -1,10 +1,11 @@
 //! Options and settings that nobody would give, and fuzzed files, through the command itself.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::command::{ADDRESSES, Kymo, LIMIT, LONG, Verdict, finish, words};
 use crate::draw::{Draw, WORDS};
-use crate::{Kind, files, fuzz};
+use crate::files::{self, Scene};
+use crate::{Kind, fuzz};
 
 /// The verbs, each with arguments that make it do its work quickly.
 const VERBS: [(&str, &str); 9] = [
@@ -21,7 +22,7 @@ const VERBS: [(&str, &str); 9] = [
 
 struct Options {
     kymo: Kymo,
-    scene: PathBuf,
+    scene: Scene,
     /// For each verb its options, and whether they take a value.
     known: Vec<Vec<(String, bool)>>,
     keys: Vec<String>,
@@ -47,12 +48,12 @@ pub fn prepare(kymo: &Kymo, scenes: &Path) -> Verdict<Box<dyn Kind>> {
         // Help is not a run.
         known.push(long.map(option).filter(|(name, _)| name != "--help").collect());
     }
-    Ok(Box::new(Options { kymo: kymo.clone(), scene, known, keys: fuzz::keys() }))
+    Ok(Box::new(Options { kymo: kymo.clone(), scene: Scene::new(&scene), known, keys: fuzz::keys() }))
 }
 
 impl Kind for Options {
     fn case(&self, mut draw: Draw, folder: &Path) -> Verdict {
-        files::copy(&self.scene, folder)?;
+        self.scene.lay(folder)?;
         let args = match draw.below(4) {
             0 => {
                 std::fs::write(folder.join("events.csv"), fuzz::input(&mut draw))?;

@@ -1,12 +1,13 @@
 //! Starvation: too little memory, too few files, a full disk, closed streams, sizes that no machine has. The
 //! command does what it was asked, or says in words what is missing.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
+use crate::Kind;
 use crate::command::{ADDRESSES, Answer, Fault, Kymo, LIMIT, LONG, Verdict, finish, words};
 use crate::draw::Draw;
-use crate::{Kind, files};
+use crate::files::Scene;
 
 /// What is starved.
 const COMMANDS: [&str; 9] = [
@@ -57,7 +58,7 @@ const ABSURD: [&str; 30] = [
 
 struct Starve {
     kymo: Kymo,
-    scene: PathBuf,
+    scene: Scene,
     /// Kilobytes of address space below which the command cannot even say its version.
     least: u64,
     tmpfs: bool,
@@ -86,16 +87,16 @@ pub fn prepare(kymo: &Kymo, scenes: &Path) -> Verdict<Box<dyn Kind>> {
     if tmpfs {
         unmount(&mount)?;
     } else {
-        kymo.skip("full disks: no small disk can be mounted here");
+        kymo.remark("skipped: full disks: no small disk can be mounted here");
     }
     let locked = scenes.join("locked");
     std::fs::create_dir(&locked)?;
     permit(&locked, "a-w")?;
     let root = std::fs::write(locked.join("file"), "").is_ok();
     if root {
-        kymo.skip("read-only folders and numbers of processes: they do not bind this user");
+        kymo.remark("skipped: read-only folders and numbers of processes: they do not bind this user");
     }
-    Ok(Box::new(Starve { kymo: kymo.clone(), scene, least, tmpfs, root }))
+    Ok(Box::new(Starve { kymo: kymo.clone(), scene: Scene::new(&scene), least, tmpfs, root }))
 }
 
 fn mounted(folder: &Path, kilobytes: u64) -> Verdict<bool> {
@@ -116,8 +117,8 @@ fn permit(folder: &Path, how: &str) -> Verdict {
 
 impl Kind for Starve {
     fn case(&self, mut draw: Draw, folder: &Path) -> Verdict {
-        files::copy(&self.scene, folder)?;
-        let args = words(*draw.pick(&COMMANDS));
+        self.scene.lay(folder)?;
+        let args = words(draw.pick::<&str>(&COMMANDS));
         let run = |before: &str, args: &[String]| {
             let command = self.kymo.limited(folder, before, "", args);
             finish(command, &[(LONG, "TERM"), (LIMIT, "KILL")])
@@ -127,7 +128,7 @@ impl Kind for Starve {
                 // From nothing to more than enough, as many small sizes as large ones.
                 let kilobytes = self.least as f64 * 64.0_f64.powf(draw.share());
                 let answer = run(&format!("ulimit -v {}", kilobytes as u64), &args)?;
-                memory(&answer)
+                memory(&self.kymo, &answer, false)
             }
             2 => {
                 // Beyond the limit the system would end the command by a signal; ignored, writing fails.
@@ -151,22 +152,29 @@ impl Kind for Starve {
                 answer?.documented()
             }
             _ => {
-                let args = words(*draw.pick(&ABSURD));
-                memory(&run(&format!("ulimit -v {ADDRESSES}"), &args)?)
+                let args = words(draw.pick::<&str>(&ABSURD));
+                memory(&self.kymo, &run(&format!("ulimit -v {ADDRESSES}"), &args)?, true)
             }
         }
     }
 }
 
-/// What lack of memory may come to: an abort is one class where something was said before, another where
-/// nothing was.
-fn memory(answer: &Answer) -> Verdict {
-    if answer.signal.is_some() && !answer.stopped() && !answer.err.contains("panicked at") {
-        let said = answer.err.contains("memory allocation of");
-        let class = if said { "aborted: a memory allocation failed" } else { "out of memory without a word" };
-        return if answer.error().is_some() { Ok(()) } else { Err(answer.fault(class)) };
+/// What lack of memory may come to: the words of the allocator will do where memory ends anywhere, but not
+/// where more was asked for than could ever be had.
+fn memory(kymo: &Kymo, answer: &Answer, foreseeable: bool) -> Verdict {
+    if answer.signal.is_none() || answer.stopped() || answer.err.contains("panicked at") {
+        return answer.documented();
     }
-    answer.documented()
+    let said = answer.err.contains("memory allocation of");
+    match (answer.error(), said) {
+        (Some(_), _) => Ok(()),
+        (_, true) if !foreseeable => {
+            kymo.remark("noted: aborts of commands with too little memory, in the words of the allocator");
+            Ok(())
+        }
+        (_, true) => Err(answer.fault("aborted: more was asked of memory than there is")),
+        _ => Err(answer.fault("out of memory without a word")),
+    }
 }
 
 /// Streams that are closed, full, or read by nobody any more.
@@ -205,7 +213,7 @@ impl Starve {
         if !mounted(&disk, kilobytes)? {
             return Ok(());
         }
-        let filled = files::copy(&self.scene, &disk);
+        let filled = self.scene.lay(&disk);
         let answer = finish(self.kymo.plain(&disk, args), &[(LIMIT, "KILL")]);
         unmount(&disk)?;
         filled.and(answer)?.documented()
