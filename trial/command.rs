@@ -14,7 +14,7 @@ use kymo::Class;
 pub const LIMIT: Duration = Duration::from_secs(20);
 
 /// After this a command that may rightly take long is asked to stop.
-pub const LONG: Duration = Duration::from_secs(5);
+pub const LONG: Duration = Duration::from_secs(3);
 
 /// What a Rust program exits with when it panics, and perhaps cannot say so.
 const PANIC: i32 = 101;

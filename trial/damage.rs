@@ -6,6 +6,8 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use kymo::Class;
+
 use crate::Kind;
 use crate::command::{ADDRESSES, Answer, Fault, Kymo, LIMIT, LONG, Verdict, finish, words};
 use crate::draw::Draw;
@@ -115,7 +117,9 @@ impl Kind for Damage {
                 let file = name.rsplit('/').next().unwrap_or(name);
                 // Data that does not fit its run is told by the file of the run.
                 let other = || self.files.keys().any(|name| error.contains(name.as_str()));
-                if !error.contains(file) && !error.contains(top) && !other() {
+                // Numbers that are extreme, but numbers, are told by what became of them.
+                let diverged = answer.code == Some(i32::from(Class::Diverged.exit_code()));
+                if !error.contains(file) && !error.contains(top) && !other() && !diverged {
                     return Err(with(answer.fault("an error that does not name the file")));
                 }
             }

@@ -54,12 +54,12 @@ pub fn prepare(kymo: &Kymo, scenes: &Path) -> Verdict<Box<dyn Kind>> {
 impl Kind for Options {
     fn case(&self, mut draw: Draw, folder: &Path) -> Verdict {
         self.scene.lay(folder)?;
-        let args = match draw.below(4) {
+        let args = match draw.below(5) {
             0 => {
-                std::fs::write(folder.join("events.csv"), fuzz::input(&mut draw))?;
+                std::fs::write(folder.join("events.csv"), fuzz::input(&mut draw).0)?;
                 words("ingest events.csv -o store")
             }
-            1 => self.settings(&mut draw),
+            1 | 2 => self.settings(&mut draw),
             _ => self.options(&mut draw),
         };
         // What takes long may rightly do so, but stops when it is asked to.
@@ -151,10 +151,10 @@ fn value(draw: &mut Draw) -> String {
         "4",
         "0.3",
     ];
-    let word = match draw.below(4) {
+    let word = match draw.below(6) {
         0 => draw.pick(WORDS).to_string(),
-        1 => (1_u64 << draw.below(64)).to_string(),
-        2 => draw.below(12).to_string(),
+        1 | 2 => (1_u64 << draw.below(64)).to_string(),
+        3 => draw.below(12).to_string(),
         _ => draw.pick(&known).to_string(),
     };
     // An argument cannot hold it.
