@@ -115,11 +115,12 @@ impl Kind for Damage {
             answer.documented().map_err(with)?;
             if let Some(error) = answer.error() {
                 let file = name.rsplit('/').next().unwrap_or(name);
-                // Data that does not fit its run is told by the file of the run.
-                let other = || self.files.keys().any(|name| error.contains(name.as_str()));
-                // Numbers that are extreme, but numbers, are told by what became of them.
-                let diverged = answer.code == Some(i32::from(Class::Diverged.exit_code()));
-                if !error.contains(file) && !error.contains(top) && !other() && !diverged {
+                // Data that does not fit its run is told by the file of the run, and what is wrong with a
+                // setting by its name; numbers that are extreme, but numbers, by what became of them.
+                let other = self.files.keys().any(|name| error.contains(name.as_str()));
+                let classes = [Class::Settings, Class::Diverged].map(|class| i32::from(class.exit_code()));
+                let otherwise = other || answer.code.is_some_and(|code| classes.contains(&code));
+                if !error.contains(file) && !error.contains(top) && !otherwise {
                     return Err(with(answer.fault("an error that does not name the file")));
                 }
             }
