@@ -8,6 +8,7 @@ use kymo::graph::cut::{Cut, Life};
 use kymo::graph::ingest::{Features, Settings as Ingest, ingest};
 use kymo::graph::load::side::{FeatureLayout, read_features, read_labels, read_signal};
 use kymo::graph::load::{ALL, Format, Hints, IdKind, Source, detect, read_bytes};
+use kymo::graph::time::DateOrder;
 use kymo::graph::{Progress, stats};
 use kymo::run::config::overlay;
 
@@ -107,12 +108,22 @@ fn hints(draw: &mut Draw) -> Hints {
     if draw.one_in(20) {
         hints.time_unit = draw.pick(&["s", "ms", "ns", "d", "date", "step", "us", "h"]).parse().ok();
     }
+    if draw.one_in(5) {
+        hints.ids = Some(*draw.pick(&[IdKind::Number, IdKind::Text]));
+    }
+    if draw.one_in(10) {
+        hints.style.dates = Some(*draw.pick(&[DateOrder::Mdy, DateOrder::Dmy, DateOrder::Ymd]));
+    }
+    hints.style.decimal_comma = draw.one_in(10);
     hints
 }
 
 fn reader(draw: &mut Draw, folder: &Path) -> Verdict {
     let ((bytes, own), hints) = (input(draw), hints(draw));
-    let found = || Source::from_bytes("input", bytes.clone()).and_then(|source| detect(&source)).ok();
+    let found = || {
+        let source = Source::from_bytes("input", bytes.clone());
+        source.and_then(|mut source| detect(&mut source, &hints)).ok()
+    };
     let format = match draw.below(6) {
         0 => *draw.pick(ALL),
         1 => found().unwrap_or(*draw.pick(ALL)),
@@ -189,7 +200,6 @@ fn whole(draw: &mut Draw, folder: &Path) -> Verdict {
     let settings = Ingest {
         format: draw.one_in(10).then(|| draw.pick(ALL).name().to_owned()),
         hints: hints(draw),
-        ids: draw.one_in(5).then(|| *draw.pick(&[IdKind::Number, IdKind::Text])),
         bipartite: draw.one_in(12),
         cut,
         life: life.and_then(Result::ok),

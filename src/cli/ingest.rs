@@ -213,6 +213,7 @@ impl Ingest {
                 columns: self.columns.clone(),
                 delimiter: self.delimiter,
                 time_unit: self.time_unit,
+                timed: self.window.is_some() || self.steps.is_some() || self.events.is_some(),
                 ids: self.ids.map(|ids| match ids {
                     Ids::Number => IdKind::Number,
                     Ids::Text => IdKind::Text,

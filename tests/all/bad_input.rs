@@ -48,7 +48,7 @@ fn every_kind_of_bad_file_is_named() {
 fn windows_line_ends_and_byte_order_marks_are_fine() {
     let bench = Bench::new();
     bench.file("windows.txt", "\u{feff}1 2 3\r\n2 3 4\r\n");
-    assert_eq!(bench.json("ingest windows.txt -o store")["events"], 2);
+    assert_eq!(bench.json("ingest windows.txt --format snap -o store")["events"], 2);
 }
 
 #[test]
@@ -57,15 +57,21 @@ fn what_is_in_the_way_is_named_and_untouched() {
     bench.file("events.txt", "1 2 3\n2 3 4\n");
     std::fs::create_dir(bench.path("folder")).unwrap();
     std::fs::write(bench.path("folder/precious"), "x").unwrap();
-    bench.json("ingest events.txt -o store");
+    bench.json("ingest events.txt --format snap -o store");
     let cases = [
         ("ingest folder -o new", "folder: is a folder; name the files in it"),
         ("ingest absent.txt -o new", "cannot open absent.txt: No such file"),
-        ("ingest events.txt -o store", "store: exists already; choose another name or pass --overwrite"),
-        ("ingest events.txt -o folder", "folder: exists and is not a store"),
-        ("ingest events.txt -o folder --overwrite", "folder: exists and is not a store"),
-        ("ingest events.txt -o events.txt", "events.txt: exists and is not a store"),
-        ("ingest events.txt -o events.txt/store", "cannot write events.txt/store: Not a directory"),
+        (
+            "ingest events.txt --format snap -o store",
+            "store: exists already; choose another name or pass --overwrite",
+        ),
+        ("ingest events.txt --format snap -o folder", "folder: exists and is not a store"),
+        ("ingest events.txt --format snap -o folder --overwrite", "folder: exists and is not a store"),
+        ("ingest events.txt --format snap -o events.txt", "events.txt: exists and is not a store"),
+        (
+            "ingest events.txt --format snap -o events.txt/store",
+            "cannot write events.txt/store: Not a directory",
+        ),
         ("generate uniform -o store", "store: exists already"),
         ("inspect absent", "absent: there is no such store"),
         ("inspect folder", "folder: is a folder but not a store"),
@@ -83,14 +89,21 @@ fn impossible_settings_are_refused() {
     let bench = Bench::new();
     bench.file("events.txt", "1 2 3\n2 3 4000000000\n");
     let cases = [
-        ("ingest events.txt --window 1s -o new", "--window: this would make"),
-        ("ingest events.txt --steps 0 -o new", "--steps: found 0"),
+        ("ingest events.txt --format snap --time-unit s --window 1s -o new", "--window: this would make"),
+        ("ingest events.txt --format snap --steps 0 -o new", "--steps: found 0"),
         ("ingest events.txt --format nonsense -o new", "--format: there is no format 'nonsense'; known are"),
         (
-            "ingest events.txt --features events -o new",
+            "ingest events.txt --format snap --features events -o new",
             "--features events: the events of this input carry no features",
         ),
-        ("ingest events.txt --columns a,b,c -o new", ""),
+        (
+            "ingest events.txt --columns a,b,c -o new",
+            "--columns: 'c' is not the name of a column; known are source,",
+        ),
+        (
+            "ingest events.txt --columns time,source,ts -o new",
+            "--columns: 'ts' means what one before it means",
+        ),
         ("ingest - - -o new", "INPUT: standard input (-) can be read only once"),
         ("generate nonsense -o new", "KIND: there is no kind 'nonsense'; known are"),
         ("generate uniform --edge-change 3 -o new", "--edge-change"),
@@ -105,9 +118,9 @@ fn impossible_settings_are_refused() {
     }
     for args in [
         "ingest",
-        "ingest events.txt",
-        "ingest events.txt -o x --window soon",
-        "ingest events.txt -o x --memory 1",
+        "ingest events.txt --format snap",
+        "ingest events.txt --format snap -o x --window soon",
+        "ingest events.txt --format snap -o x --memory 1",
         "frob",
     ] {
         let answer = bench.kymo(args);
@@ -124,8 +137,10 @@ fn a_full_disk_is_reported_and_leaves_nothing_behind() {
     let bench = Bench::new();
     let rows: String = (0..60_000).map(|i| format!("{} {} {i}\n", i % 977, i % 1009)).collect();
     bench.file("events.txt", rows);
-    let script =
-        format!("trap '' XFSZ; ulimit -f 64; exec {} ingest events.txt -o store", env!("CARGO_BIN_EXE_kymo"));
+    let script = format!(
+        "trap '' XFSZ; ulimit -f 64; exec {} ingest events.txt --format snap -o store",
+        env!("CARGO_BIN_EXE_kymo")
+    );
     let answer = bench.command(Command::new("bash").args(["-c", &script]));
     assert_eq!(answer.code, 4, "{}", answer.err);
     assert!(answer.err.starts_with("error: cannot write"), "{}", answer.err);
@@ -150,7 +165,9 @@ fn missing_permissions_are_reported() {
         bench.refused("ingest secret.txt -o new").starts_with("cannot open secret.txt: Permission denied")
     );
     assert!(
-        bench.refused("ingest events.txt -o closed/new").starts_with("cannot create closed/.new.partial")
+        bench
+            .refused("ingest events.txt --format snap -o closed/new")
+            .starts_with("cannot create closed/.new.partial")
     );
 }
 

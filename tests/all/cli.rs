@@ -125,8 +125,8 @@ fn sorting_on_disk_gives_the_same_store() {
     let bench = Bench::new();
     // More than the least budget holds: the log spills, and the one large step is folded in pieces.
     bench.file("events.txt", rows(700_000).concat());
-    bench.json("ingest events.txt --window 3500000s -o roomy --memory 4GiB");
-    bench.json("ingest events.txt --window 3500000s -o tight --memory 64MiB");
+    bench.json("ingest events.txt --time-unit s --window 3500000s -o roomy --memory 4GiB");
+    bench.json("ingest events.txt --time-unit s --window 3500000s -o tight --memory 64MiB");
     let (roomy, tight) =
         (Store::open(&bench.path("roomy")).unwrap(), Store::open(&bench.path("tight")).unwrap());
     assert_eq!((roomy.steps(), tight.steps()), (3, 3));
@@ -240,7 +240,7 @@ fn labels_may_change_from_step_to_step() {
     let bench = Bench::new();
     bench.file("events.txt", "7 8 0\n8 9 10\n9 7 25\n");
     bench.file("labels.csv", "time,node,label\n0,7,good\n4,7,bad\n12,9,good\n25,5,bad\n");
-    bench.json("ingest events.txt --window 10 --labels labels.csv -o s");
+    bench.json("ingest events.txt --format snap --window 10 --labels labels.csv -o s");
     let store = Store::open(&bench.path("s")).unwrap();
     assert_eq!(store.manifest().labels.classes, ["bad", "good"]);
     assert!(!store.manifest().labels.fixed && store.manifest().labels.per_step);
@@ -252,7 +252,7 @@ fn labels_may_change_from_step_to_step() {
     );
     assert_eq!((labels(1), labels(2)), ((&[3][..], &[1][..]), (&[0][..], &[0][..])));
     bench.file("late.csv", "time,node,label\n99,7,good\n");
-    let answer = bench.kymo("ingest events.txt --window 10 --labels late.csv -o late");
+    let answer = bench.kymo("ingest events.txt --format snap --window 10 --labels late.csv -o late");
     assert!(answer.code == 2 && answer.err.contains("found a label at time 99"), "{}", answer.err);
 }
 

@@ -151,7 +151,7 @@ fn a_killed_writer_blocks_nobody_and_leaves_nothing_for_long() {
     bench.file("events.txt", "1 2 3\n2 3 4\n");
     for options in ["-o new", "-o new --overwrite"] {
         drop(Running::begin_ingest(&bench, options));
-        bench.done(&format!("ingest events.txt --window 1 {options}"));
+        bench.done(&format!("ingest events.txt --format snap --window 1 {options}"));
         assert_eq!(bench.names(), ["events.txt", "new"]);
     }
     // A training that is killed while it makes its data.
@@ -176,7 +176,7 @@ fn one_name_has_one_writer() {
     bench.file("events.txt", "1 2 3\n2 3 4\n");
     for options in ["-o new", "-o new --overwrite"] {
         let mut first = Running::begin_ingest(&bench, options);
-        let error = bench.refused(&format!("ingest events.txt --window 1 {options}"));
+        let error = bench.refused(&format!("ingest events.txt --format snap --window 1 {options}"));
         let expected = format!("cannot write new: process {} on ", first.0.id());
         assert!(error.starts_with(&expected), "{error}");
         assert!(first.end("1 2 3\n2 3 4\n3 4 5\n"), "{}", first.said());

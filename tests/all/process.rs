@@ -242,7 +242,7 @@ fn quiet_leaves_results_and_errors() {
         assert_eq!((answer.out.as_str(), answer.err.as_str()), ("", ""), "kymo {args}");
     };
     bench.file("events.txt", "1 2 0\n2 3 10\n3 1 25\n");
-    silent("ingest events.txt -o events --quiet");
+    silent("ingest events.txt --format snap -o events --quiet");
     silent("-q generate power-law --vertices 60 --edges 200 --steps 20 --features 3 -o small");
     let trained = bench.done("train small --epochs 2 -o run --quiet");
     let lines: Vec<&str> = trained.out.lines().collect();
@@ -265,7 +265,7 @@ fn json_stands_alone_on_standard_output() {
     bench.file("events.txt", "1 2 0\n2 3 10\n3 1 25\n");
     bench.make_small();
     for args in [
-        "ingest events.txt -o events",
+        "ingest events.txt --format snap -o events",
         "generate uniform --vertices 20 --edges 40 --steps 5 -o uniform",
         "train small --epochs 2 -o run",
         "train -o run --resume --epochs 3",

@@ -20,8 +20,12 @@ const SETS: &[Set] = &[
     set("bitcoin-otc/soc-sign-bitcoinotc.csv.gz", "--window 1200000s", [5881, 35592, 0, 138]),
     set("bitcoin-alpha/soc-sign-bitcoinalpha.csv.gz", "--window 1200000s", [3783, 24186, 0, 137]),
     set("enron-employees/ia-enron-employees.txt.gz", "--window month", [151, 50572, 3484, 38]),
-    set("email-eu-core-temporal/email-Eu-core-temporal.txt.gz", "--window 7d", [986, 332334, 0, 115]),
-    set("wikipedia-edits/wikipedia.txt.gz", "--window 1d", [9227, 157474, 0, 31]),
+    set(
+        "email-eu-core-temporal/email-Eu-core-temporal.txt.gz",
+        "--window 7d --time-unit s",
+        [986, 332334, 0, 115],
+    ),
+    set("wikipedia-edits/wikipedia.txt.gz", "--window 1d --time-unit s", [9227, 157474, 0, 31]),
     set("sx-mathoverflow/sx-mathoverflow.txt.gz", "--steps 60", [24818, 506550, 116109, 60]),
     set(
         "higgs-activity/higgs-activity_time.txt.gz",
@@ -36,7 +40,7 @@ const SETS: &[Set] = &[
     set("movielens-small/ratings.csv.gz", "--window year --bipartite --weight last", [9737, 100004, 0, 22]),
     set(
         "primary-school/primaryschool.csv.gz",
-        "--columns time,source,target,source_label,target_label --window 1h --undirected",
+        "--columns time,source,target,source_label,target_label --time-unit s --window 1h --undirected",
         [242, 125773, 0, 33],
     ),
     set("sfhh-copresence/tij_pres_SFHH.txt.gz", "", [403, 1417485, 0, 50]),

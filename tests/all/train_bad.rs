@@ -8,7 +8,7 @@ fn data_without_what_the_task_needs_is_refused() {
     let bench = Bench::new();
     let rows: String = (0..400).map(|i| format!("{} {} {i}\n", i % 17, i * i % 23)).collect();
     bench.file("events.txt", rows);
-    bench.done("ingest events.txt --steps 10 -o plain");
+    bench.done("ingest events.txt --format snap --steps 10 -o plain");
     let error = bench.refused("train plain -o run");
     assert!(
         error.contains("plain has no values to predict; ingest a signal (kymo ingest --signal)"),
@@ -21,7 +21,7 @@ fn data_without_what_the_task_needs_is_refused() {
         "train.window: a window of 7 steps does not fit into the 6 steps for training; choose at most 6";
     assert!(error.starts_with(expected), "{error}");
     bench.done("train plain --task link-prediction --window 6 --epochs 1 -o run");
-    bench.done("ingest events.txt --steps 2 -o short");
+    bench.done("ingest events.txt --format snap --steps 2 -o short");
     let error = bench.refused("train short --task link-prediction -o none");
     assert!(error.starts_with("split: 1 samples cannot be divided"), "{error}");
 }
@@ -93,7 +93,7 @@ fn a_part_without_anything_to_predict_is_refused() {
     let times = (0..600).map(|i| 2 * i).chain([1999]);
     let rows: String = times.map(|time| format!("{} {} {time}\n", time % 17, time * time % 23)).collect();
     bench.file("events.txt", rows);
-    bench.done("ingest events.txt --steps 20 -o gap");
+    bench.done("ingest events.txt --format snap --steps 20 -o gap");
     let error = bench.refused("train gap --task link-prediction -o run");
     let expected = "split: there is nothing to predict in the part for validation (train has ";
     assert!(error.starts_with(expected) && error.contains("validation has 0 at 3 samples"), "{error}");

@@ -2,7 +2,7 @@
 
 use super::column::Column;
 use super::infer::{Reading, infer};
-use super::roles::Role;
+use super::roles::{Role, roles};
 use super::row::{Row, Separator};
 use super::sample::Sample;
 use super::table::{self, First, Layout};
@@ -33,7 +33,7 @@ impl Format for Csv {
     fn read(&self, source: &mut Source, hints: &Hints, intake: &mut Intake) -> Result<()> {
         let Some(sample) = Sample::of(source, hints)? else { return read_untold(source, hints, intake) };
         let layout = match &hints.columns {
-            Some(given) => Layout::named(given).map_err(|problem| Error::settings("--columns", problem))?,
+            Some(given) => told(given)?,
             None => Layout::named(&reading(source.name(), &sample, hints, false)?.words())
                 .map_err(|problem| Error::input(Place::file(source.name()), problem))?,
         };
@@ -52,9 +52,7 @@ impl Format for Csv {
 /// Reads what is no table at first sight: there are no rows, or one of them will say what is wrong.
 fn read_untold(source: &mut Source, hints: &Hints, intake: &mut Intake) -> Result<()> {
     let first = |row: &Row<'_, '_>, _: &Intake| match &hints.columns {
-        Some(given) => {
-            Layout::named(given).map(First::Row).map_err(|problem| Error::settings("--columns", problem))
-        }
+        Some(given) => told(given).map(First::Row),
         None => Layout::named(&row.texts()).map(First::Header).map_err(|problem| {
             row.problem(format!(
                 "{problem}; or name all columns, as in --columns source,target,time (_ skips one)"
@@ -64,9 +62,25 @@ fn read_untold(source: &mut Source, hints: &Hints, intake: &mut Intake) -> Resul
     table::read(source, hints, intake, None, Separator::guess, first, table::no_more)
 }
 
+/// The layout of columns that the user names. A name that says nothing is a mistake, unless it is `_`.
+fn told(given: &[String]) -> Result<Layout> {
+    let unknown = given
+        .iter()
+        .zip(roles(given))
+        .find(|(name, role)| role.is_none() && !["", "_"].contains(&name.trim()));
+    if let Some((name, _)) = unknown {
+        let again = roles(&[name])[0].is_some();
+        let problem = if again { "means what one before it means" } else { "is not the name of a column" };
+        let known =
+            "source, target, time, step, weight, source_label, target_label, op, and _ for one to skip";
+        return Err(Error::settings("--columns", format!("'{name}' {problem}; known are {known}")));
+    }
+    Layout::named(given).map_err(|problem| Error::settings("--columns", problem))
+}
+
 /// What the columns of a table mean.
 pub fn reading(name: &str, sample: &Sample, hints: &Hints, konect: bool) -> Result<Reading> {
-    let reading = infer(sample, hints.time_unit.is_some(), konect).map_err(|readings| {
+    let reading = infer(sample, hints.timed || hints.unit().is_some(), konect).map_err(|readings| {
         let ways: Vec<String> = readings.iter().map(|reading| reading.words().join(",")).collect();
         match ways.as_slice() {
             [_, _, ..] => {

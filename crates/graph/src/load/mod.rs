@@ -51,6 +51,8 @@ pub struct Hints {
     pub delimiter: Option<u8>,
     /// What times count.
     pub time_unit: Option<TimeUnit>,
+    /// Whether there are times: the user asks for steps to be cut from them.
+    pub timed: bool,
     /// How vertices are written.
     pub ids: Option<IdKind>,
     /// How numbers and dates are written.
