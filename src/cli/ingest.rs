@@ -11,6 +11,7 @@ use kymo_graph::load::side::FeatureLayout;
 use kymo_graph::load::{self, Hints, IdKind};
 use kymo_graph::time::TimeUnit;
 use kymo_graph::{Error, Progress, Result, Store};
+use kymo_run::config::machine::{machine_memory, process_memory};
 use serde::Serialize;
 
 use super::numbers::{bytes, exact};
@@ -96,7 +97,7 @@ pub struct Ingest {
     labels: Option<PathBuf>,
 
     /// Keep to about this much memory by sorting on disk (512MiB, 4GiB); two snapshots must fit [default:
-    /// half of what the machine has]
+    /// half of what the machine, or the control group of the process, has]
     #[arg(long, value_parser = memory, value_name = "SIZE")]
     memory: Option<usize>,
     /// Replace a store that is there already
@@ -173,22 +174,9 @@ fn memory(text: &str) -> std::result::Result<usize, String> {
     Err(format!("expected at least {}", bytes(LEAST_MEMORY as u64)))
 }
 
-/// Half of the machine's memory, where it is known.
+/// Half of the memory that there is, where it is known.
 fn usual_memory() -> usize {
-    let facts = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let total = facts
-        .lines()
-        .find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix("kB")?.trim().parse().ok());
-    total.map_or(4 << 30, |kib: usize| (kib << 10) / 2).max(LEAST_MEMORY)
-}
-
-/// The peak memory of this process, where the system reports it.
-fn peak_memory() -> Option<u64> {
-    let facts = std::fs::read_to_string("/proc/self/status").ok()?;
-    let kib = facts
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix("kB")?.trim().parse().ok());
-    kib.map(|kib: u64| kib << 10)
+    machine_memory().map_or(4 << 30, |bytes| bytes / 2).max(LEAST_MEMORY)
 }
 
 impl Ingest {
@@ -285,7 +273,7 @@ impl Written {
             edges: manifest.edges,
             bytes: store.bytes(),
             seconds: time.as_secs_f64(),
-            peak_memory: peak_memory(),
+            peak_memory: process_memory().map(|(_, most)| most as u64),
         }
     }
 
