@@ -43,7 +43,8 @@ const VERTEX_BYTES: u64 = 60;
 
 /// Bytes of a snapshot in memory, with this many vertices, edges and columns of features.
 pub fn snapshot_bytes(vertices: u64, edges: u64, columns: u64) -> u64 {
-    edges * EDGE_BYTES + vertices * (VERTEX_BYTES + 4 * columns)
+    let rows = vertices.saturating_mul(columns.saturating_mul(4).saturating_add(VERTEX_BYTES));
+    edges.saturating_mul(EDGE_BYTES).saturating_add(rows)
 }
 
 /// What is to be priced.

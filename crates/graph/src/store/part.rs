@@ -297,7 +297,7 @@ impl Part {
         let records = self.arrays.all::<Vertex>("features.vertex")?.len();
         let segments = self.arrays.all::<u32>("features.segment")?;
         length("features.segment", segments.len(), records)?;
-        if segments.iter().any(|&segment| segment as usize * self.segment_width >= width) {
+        if segments.iter().any(|&segment| (segment as usize).saturating_mul(self.segment_width) >= width) {
             return Err(self.arrays.damaged("features.segment names a segment that does not exist"));
         }
         length(

@@ -3,6 +3,10 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use kymo_plan::plan::readable;
+
+use crate::error::{Error, Result};
+
 /// Bytes of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
@@ -27,6 +31,50 @@ pub fn machine_memory() -> Option<usize> {
 pub fn process_memory() -> Option<(usize, usize)> {
     let status = read(Path::new("/proc/self/status"))?;
     Some((kilobytes(&status, "VmRSS:")? as usize, kilobytes(&status, "VmHWM:")? as usize))
+}
+
+/// Something that a run holds in memory, known before it is taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Need {
+    /// What it is.
+    pub what: &'static str,
+    /// Bytes that it takes, about.
+    pub bytes: u64,
+    /// The settings that make it smaller.
+    pub lower: &'static str,
+}
+
+impl Need {
+    /// Bytes of all of them.
+    pub fn total(needs: &[Need]) -> u64 {
+        needs.iter().map(|need| need.bytes).fold(0, u64::saturating_add)
+    }
+
+    /// All of them in words, the largest first, and the settings that make the largest smaller.
+    pub fn described(needs: &[Need]) -> (String, &'static str) {
+        let mut largest: Vec<&Need> = needs.iter().filter(|need| need.bytes > 0).collect();
+        largest.sort_by_key(|need| std::cmp::Reverse(need.bytes));
+        let each = |need: &&Need| format!("{} {}", need.what, readable(need.bytes));
+        let all: Vec<String> = largest.iter().map(each).collect();
+        (all.join(", "), largest.first().map_or("run.memory", |need| need.lower))
+    }
+
+    /// Fails where all of them together are more than is available now, where that is known.
+    pub fn check(needs: &[Need], what: &str) -> Result<()> {
+        let (described, lower) = Need::described(needs);
+        require(&format!("{what} ({described})"), Need::total(needs), &format!("lower {lower}"))
+    }
+}
+
+/// Fails where something takes more bytes than are available now, where that is known; `advice` says what
+/// would take less.
+pub fn require(what: &str, needed: u64, advice: &str) -> Result<()> {
+    match machine() {
+        Some(Memory { available, .. }) if needed > available => {
+            Err(Error::Memory { what: what.to_owned(), needed, available, advice: advice.to_owned() })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The memory of a machine whose files are below `root`.
@@ -187,6 +235,20 @@ mod tests {
             let files = [("proc/self/cgroup", &membership[..]), ("sys/fs/cgroup/memory.max", "1073741824\n")];
             assert_eq!(machine(&files), Some(Memory { total: GIB, available: GIB }), "{path}");
         }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_with_figures_and_what_to_lower() {
+        let need = |what, bytes, lower| Need { what, bytes, lower };
+        let needs = [need("rows", 1 << 20, "a"), need("nothing", 0, "b"), need("parameters", 1 << 60, "c")];
+        assert_eq!(Need::total(&needs), (1 << 60) + (1 << 20));
+        assert_eq!(Need::total(&[need("x", u64::MAX, "a"), need("y", 1, "b")]), u64::MAX);
+        let error = Need::check(&needs, "training").unwrap_err();
+        assert_eq!(error.class(), crate::Class::Resource);
+        let text = error.to_string();
+        assert!(text.starts_with("training (parameters 1048576.0 TiB, rows 1.0 MiB) takes about"), "{text}");
+        assert!(text.ends_with(" of memory are available; lower c"), "{text}");
+        Need::check(&needs[..1], "training").unwrap();
     }
 
     #[test]

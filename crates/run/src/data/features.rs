@@ -57,6 +57,11 @@ impl Constant {
 impl Inputs {
     /// The inputs that the settings ask for; columns are scaled by what the `train` steps have.
     pub fn new(store: &Store, settings: &Settings, train: Range<Step>) -> Result<Inputs> {
+        if settings.data.lags > store.steps() {
+            let (lags, steps) = (settings.data.lags, store.steps());
+            let problem = format!("found {lags}, but the store has {steps} steps; expected at most as many");
+            return Err(Error::settings("data.lags", problem));
+        }
         let facts = &store.manifest().features;
         let stored = match facts.kind {
             FeatureKind::Dense => Constant::Stored(facts.width as usize),

@@ -2,7 +2,7 @@
 //! settings, the data, the task on it, the inputs and the model.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use kymo_graph::{Step, Store};
 use kymo_model::metric::Metric;
@@ -10,7 +10,9 @@ use kymo_model::{Memory, Model, Slot};
 use kymo_plan::{Assignment, Epochs};
 
 use super::custom::Custom;
-use crate::config::{Mode, Settings};
+use super::estimate;
+use crate::config::machine::{Need, machine};
+use crate::config::{Mode, Settings, memory};
 use crate::data::{Inputs, Part};
 use crate::error::{Error, Result};
 use crate::task::Goal;
@@ -33,6 +35,7 @@ pub struct RunContext {
     pub memory: Option<Memory>,
     /// Steps of a window.
     pub window: usize,
+    needs: OnceLock<Vec<Need>>,
 }
 
 impl RunContext {
@@ -57,8 +60,28 @@ impl RunContext {
             let problem = format!("{name} sees a window at a time and hands nothing over; choose windows");
             return Err(Error::settings("train.mode", problem));
         }
-        let inputs = Arc::new(inputs);
-        Ok(Arc::new(RunContext { settings, store, goal, metrics, inputs, model, memory, window }))
+        let (inputs, needs) = (Arc::new(inputs), OnceLock::new());
+        Ok(Arc::new(RunContext { settings, store, goal, metrics, inputs, model, memory, window, needs }))
+    }
+
+    /// What training on the host needs at least, with this many windows at once; found out once.
+    pub fn needs(&self, at_once: usize) -> Result<&[Need]> {
+        if let Some(needs) = self.needs.get() {
+            return Ok(needs);
+        }
+        let needs = estimate::needs(self, at_once)?;
+        Ok(self.needs.get_or_init(|| needs))
+    }
+
+    /// Bytes that snapshots and products may be kept in: what `run.memory` and the machine have beside the
+    /// least that training needs, as far as that is known.
+    pub fn room_to_keep(&self) -> Result<usize> {
+        let (setting, needs) = (&self.settings.run.memory, self.needs.get());
+        let least = needs.map_or(0, |needs| Need::total(needs)) as usize;
+        let given = memory(setting)?;
+        let given = if setting == "auto" { given } else { given.saturating_sub(least) };
+        let available = machine().map_or(usize::MAX, |memory| memory.available as usize);
+        Ok(if needs.is_some() { given.min(available.saturating_sub(least)) } else { given })
     }
 
     /// The metric that decides which epoch is best.

@@ -15,6 +15,7 @@ use kymo_plan::price::Asked;
 use kymo_tensor::Var;
 
 use crate::config::Settings;
+use crate::config::machine::Need;
 use crate::data::{Part, Split};
 use crate::error::{Error, Result};
 use crate::forward::Forward;
@@ -66,6 +67,22 @@ pub trait Goal: Send + Sync {
     /// tasks ask about none.
     fn pairs(&self, _at: &[(usize, Step)], _salt: u64) -> Result<Vec<Asked>> {
         Ok(Vec::new())
+    }
+
+    /// Whether [`Goal::loss`] asks for all rows at once, instead of block by block.
+    fn holds_all_rows(&self) -> bool {
+        false
+    }
+
+    /// What the task holds in memory beside the model, above embeddings of this width.
+    fn needs(&self, _width: usize) -> Vec<Need> {
+        Vec::new()
+    }
+
+    /// How many pairs a look at all parts but training's scores with these metrics, where each of them takes
+    /// its time; 0 where that is little.
+    fn scored_pairs(&self, _metrics: &[&dyn Metric]) -> f64 {
+        0.0
     }
 
     /// What the model says at the last step of a window, in plain numbers that [`Goal::judge`] understands.

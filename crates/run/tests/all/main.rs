@@ -9,6 +9,7 @@ mod gradients;
 mod leaks;
 mod learns;
 mod modes;
+mod needs;
 mod oracle;
 mod profile;
 mod refused;
