@@ -52,6 +52,9 @@ struct Entry {
     defaults: Option<generate::Params>,
     #[serde(skip_serializing_if = "Option::is_none")]
     model: Option<ModelFacts>,
+    /// Whether it can be used: some need a feature that the program was built without.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    built: Option<bool>,
 }
 
 /// What a model is made of, and where it was published.
@@ -65,7 +68,7 @@ struct ModelFacts {
 
 impl Entry {
     fn new(name: &'static str, about: &'static str) -> Self {
-        Entry { name, about, example: None, defaults: None, model: None }
+        Entry { name, about, example: None, defaults: None, model: None, built: None }
     }
 }
 
@@ -94,16 +97,24 @@ pub fn run(args: &List, out: &mut dyn Write) -> kymo_run::Result<()> {
             .collect(),
         What::Tasks => task::ALL.iter().map(|task| Entry::new(task.name(), task.about())).collect(),
         What::Metrics => metric::ALL.iter().map(|metric| Entry::new(metric.name(), metric.about())).collect(),
-        What::Strategies => {
-            strategy::ALL.iter().map(|strategy| Entry::new(strategy.name, strategy.about)).collect()
-        }
+        What::Strategies => strategy::ALL
+            .iter()
+            .map(|strategy| Entry {
+                built: Some(strategy.is_built()),
+                ..Entry::new(strategy.name, strategy.about)
+            })
+            .collect(),
         What::Partitioners => partition::ALL
             .iter()
             .map(|partitioner| Entry::new(partitioner.name(), partitioner.about()))
             .collect(),
-        What::Schedulers => {
-            schedule::ALL.iter().map(|scheduler| Entry::new(scheduler.name(), scheduler.about())).collect()
-        }
+        What::Schedulers => schedule::ALL
+            .iter()
+            .map(|scheduler| Entry {
+                built: Some(scheduler.is_there()),
+                ..Entry::new(scheduler.name(), scheduler.about())
+            })
+            .collect(),
         What::Settings => Vec::new(),
     };
     if matches!(args.what, What::Settings) {
@@ -113,12 +124,14 @@ pub fn run(args: &List, out: &mut dyn Write) -> kymo_run::Result<()> {
         return Ok(super::print_json(out, &entries)?);
     }
     let width = entries.iter().map(|entry| entry.name.len()).max().unwrap_or(0);
-    for Entry { name, about, model, .. } in entries {
+    for Entry { name, about, model, built, .. } in entries {
         let parts = model.map(|facts| {
             let ModelFacts { structure, time, weave, paper } = facts;
             format!("\n{:width$}  {structure} x {time}, {weave}; {paper}", "")
         });
-        writeln!(out, "{name:width$}  {about}{}", parts.unwrap_or_default()).map_err(super::cannot_print)?;
+        let missing = if built == Some(false) { " [not in this build]" } else { "" };
+        writeln!(out, "{name:width$}  {about}{missing}{}", parts.unwrap_or_default())
+            .map_err(super::cannot_print)?;
     }
     Ok(())
 }

@@ -106,7 +106,8 @@ fn plans_are_shown_compared_and_printed_as_json() {
     bench.make_small();
     let one = bench.done("plan small --workers 3 --strategy pts --model t-gcn").out;
     assert!(one.starts_with("pts over 3 workers: "), "{one}");
-    assert_eq!(one.lines().count(), 2 + 3 + 1, "{one}");
+    assert_eq!(one.lines().count(), 2 + 3 + 1 + 1, "{one}");
+    assert!(one.lines().last().unwrap().starts_with("recommended: "), "{one}");
     assert_eq!(bench.done("plan small --workers 3 --set parallel.strategy=pts --model t-gcn").out, one);
     let all = bench.done("plan small --workers 3 --strategy all").out;
     assert_eq!(bench.done("plan small --workers 3").out, all);
@@ -114,11 +115,16 @@ fn plans_are_shown_compared_and_printed_as_json() {
         let rows = table.lines().skip(1).filter_map(|line| line.split_whitespace().next());
         rows.map(str::to_owned).collect()
     };
-    let mut expected = names();
-    expected.push("3");
+    let mut expected = vec!["one"];
+    expected.extend(names());
+    // What is not in this build is named.
+    let missing: Vec<&str> =
+        strategy::ALL.iter().filter(|strategy| !strategy.is_built()).map(|strategy| strategy.name).collect();
+    expected.extend(["3", "left", "recommended:"].iter().filter(|&&word| word != "left" || !missing.is_empty()));
     assert_eq!(first(&all), expected, "{all}");
+    assert!(missing.iter().all(|name| all.contains(name)), "{all}");
     let some = bench.done("plan small --workers 2 --strategy pss,pts,pss-ts").out;
-    assert_eq!(first(&some), ["pss", "pts", "pss-ts", "2"], "{some}");
+    assert_eq!(first(&some), ["one", "pss", "pts", "pss-ts", "2", "recommended:"], "{some}");
 
     let plans = bench.json("plan small --workers 3");
     let plans = plans.as_array().unwrap();

@@ -1,17 +1,20 @@
 //! What a way of sharing the work costs, before it is paid.
 //!
-//! Bytes are exact: they follow from the same routes that rows will take. Memory counts what is held at once.
+//! Bytes are exact: they follow from the same routes that rows will take; where only a sample of the windows is
+//! looked at, the others are taken to be like them. Memory counts what is held at once.
 //! Time is an estimate from rates of a machine; which strategy is faster than another depends on them less
 //! than how fast each is.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use kymo_graph::{Step, Store, Vertex};
+use kymo_graph::{Snapshot, Step, Store, Vertex};
+use rayon::prelude::*;
 
 use crate::batch::Window;
 use crate::epoch::EpochPlan;
 use crate::error::Result;
+use crate::layout::Owners;
 use crate::plan::{Plan, Sent, Share};
 use crate::route::Route;
 use crate::shares::{OwnersKey, Ownership, Shares};
@@ -65,6 +68,22 @@ pub struct Job<'a> {
     pub follows: bool,
     /// The pairs that the task asks about in a window.
     pub pairs: &'a AskPairs<'a>,
+    /// The numbers of the windows that are looked at, ascending; all where this is nothing.
+    pub sample: Option<&'a [usize]>,
+}
+
+impl Job<'_> {
+    /// The windows that are looked at.
+    fn looked(&self) -> Vec<&Range<Step>> {
+        match self.sample {
+            Some(sample) => sample.iter().filter_map(|&number| self.windows.get(number)).collect(),
+            None => self.windows.iter().collect(),
+        }
+    }
+
+    fn looks_at(&self, window: usize) -> bool {
+        self.sample.is_none_or(|sample| sample.binary_search(&window).is_ok())
+    }
 }
 
 /// Pairs of vertices that a task asks about at a step: each is looked at where the first is.
@@ -102,9 +121,10 @@ pub fn price(strategy: &str, job: &Job<'_>, rates: Rates) -> Result<Plan> {
         Pricing { job, shares, rates, workers: vec![Share::default(); job.workers], routes: BTreeMap::new() };
     let (mut seconds, mut edge_cut) = (0.0, 0);
     let parts = pricing.steps(&mut edge_cut)?;
+    let shared = |window: &&Window| job.looks_at(window.number);
     for iteration in &job.epoch.iterations {
         if let Some(shares) = shares {
-            for window in iteration.windows() {
+            for window in iteration.windows().into_iter().filter(shared) {
                 seconds += pricing.window(shares, &parts, &window.steps);
                 pricing.pairs(shares, window)?;
                 pricing.brought(shares, window);
@@ -118,6 +138,18 @@ pub fn price(strategy: &str, job: &Job<'_>, rates: Rates) -> Result<Plan> {
             }
             seconds += slowest;
         }
+    }
+    if shares.is_some() && job.sample.is_some() {
+        let times = job.windows.len() as f64 / job.looked().len().max(1) as f64;
+        seconds *= times;
+        pricing.workers.iter_mut().for_each(|share| share.scale(times));
+        let steps = |windows: &[&Range<Step>]| {
+            windows.iter().flat_map(|window| (*window).clone()).collect::<BTreeSet<Step>>().len() as f64
+        };
+        let all: Vec<&Range<Step>> = job.windows.iter().collect();
+        edge_cut = (edge_cut as f64 * steps(&all) / steps(&job.looked()).max(1.0)).round() as u64;
+    }
+    for _ in &job.epoch.iterations {
         pricing.reduce();
         seconds += closing_seconds(job, rates);
     }
@@ -132,6 +164,8 @@ pub fn price(strategy: &str, job: &Job<'_>, rates: Rates) -> Result<Plan> {
         bound: None,
         chart: None,
         edge_cut,
+        sampled: None,
+        note: None,
     })
 }
 
@@ -143,6 +177,57 @@ struct Part {
     edges: u64,
     /// Rows of neighbours that it sends and receives.
     rows: [u64; 2],
+}
+
+/// What each worker has of a snapshot, and the edges between workers: the rows that their halos would send and
+/// receive, counted in one pass over the edges.
+fn parts(
+    snapshot: &Snapshot<'_>,
+    owners: Owners<'_>,
+    vertices: usize,
+    workers: usize,
+    both: bool,
+) -> (Vec<Part>, u64) {
+    let (mut parts, mut cut) = (vec![Part::default(); workers], 0);
+    if let Owners::One(worker) = owners {
+        parts[worker] =
+            Part { own: vertices as u64, edges: snapshot.edges.len() as u64, ..Part::default() };
+        return (parts, 0);
+    }
+    (0..vertices as Vertex).for_each(|vertex| parts[owners.of(vertex)].own += 1);
+    for edge in snapshot.edges.iter() {
+        let (source, target) = (owners.of(edge.source()), owners.of(edge.target()));
+        parts[target].edges += 1;
+        cut += u64::from(source != target);
+    }
+    // Of each vertex, which workers need its row: a bit each, sixty-four workers at a time.
+    let mut needed = vec![0u64; vertices];
+    for first in (0..workers).step_by(64) {
+        needed.fill(0);
+        let bit = |worker: usize| match worker.checked_sub(first) {
+            Some(place @ 0..64) => 1u64 << place,
+            _ => 0,
+        };
+        for edge in snapshot.edges.iter() {
+            let (source, target) = (owners.of(edge.source()), owners.of(edge.target()));
+            if source != target {
+                needed[edge.source() as usize] |= bit(target);
+                if both {
+                    needed[edge.target() as usize] |= bit(source);
+                }
+            }
+        }
+        for (vertex, &by) in (0..).zip(&needed) {
+            let (owner, mut left) = (owners.of(vertex), by);
+            parts[owner].rows[0] += u64::from(by.count_ones());
+            while left != 0 {
+                let part = &mut parts[first + left.trailing_zeros() as usize];
+                (part.rows[1], part.beyond) = (part.rows[1] + 1, part.beyond + 1);
+                left &= left - 1;
+            }
+        }
+    }
+    (parts, cut)
 }
 
 /// Of each step and owners, the parts of all workers.
@@ -162,44 +247,55 @@ struct Pricing<'a> {
 impl Pricing<'_> {
     /// Looks at every step once.
     fn steps(&self, edge_cut: &mut u64) -> Result<Parts> {
-        let mut parts = Parts::new();
-        for window in self.job.windows {
+        let (store, workers, shares) = (self.job.store, self.job.workers, self.shares);
+        let mut wanted: BTreeMap<(Step, OwnersKey), Option<Ownership>> = BTreeMap::new();
+        for window in self.job.looked() {
             for t in window.clone() {
-                let place = self.shares.map(|shares| shares.structure(window, t));
-                let key = (t, place.as_ref().map_or(WHOLE, Ownership::key));
-                if parts.contains_key(&key) {
-                    continue;
-                }
-                let snapshot = self.job.store.snapshot(t)?;
-                let vertices = self.job.store.vertices() as u64;
-                let (Some(shares), Some(place)) = (self.shares, place) else {
-                    parts.insert(
-                        key,
-                        vec![Part { own: vertices, edges: snapshot.len() as u64, ..Part::default() }],
-                    );
-                    continue;
-                };
-                let owners = place.owners();
-                let mut all = Vec::with_capacity(self.job.workers);
-                for worker in 0..self.job.workers {
-                    let halo = shares.halo(&snapshot, &place, worker);
-                    let rows = [halo.route.rows_sent() as u64, halo.route.rows_received() as u64];
-                    all.push(Part {
-                        own: halo.own.len() as u64,
-                        beyond: halo.beyond.len() as u64,
-                        edges: 0,
-                        rows,
-                    });
-                }
-                for edge in snapshot.edges.iter() {
-                    let (source, target) = (owners.of(edge.source()), owners.of(edge.target()));
-                    all[target].edges += 1;
-                    *edge_cut += u64::from(source != target);
-                }
-                parts.insert(key, all);
+                let place = shares.map(|shares| shares.structure(window, t));
+                wanted.insert((t, place.as_ref().map_or(WHOLE, Ownership::key)), place);
             }
         }
+        let vertices = store.vertices();
+        let look = |(key, place): ((Step, OwnersKey), Option<Ownership>)| {
+            let snapshot = store.snapshot(key.0)?;
+            let Some((shares, place)) = shares.zip(place) else {
+                let whole =
+                    Part { own: vertices as u64, edges: snapshot.len() as u64, ..Part::default() };
+                return Ok((key, vec![whole], 0));
+            };
+            let both = shares.needs().out_edges;
+            let (parts, cut) = parts(&snapshot, place.owners(), vertices, workers, both);
+            Ok((key, parts, cut))
+        };
+        let looked = wanted.into_par_iter().map(look).collect::<Result<Vec<_>>>()?;
+        *edge_cut += looked.iter().map(|(_, _, cut)| cut).sum::<u64>();
+        let mut parts: Parts = looked.into_iter().map(|(key, parts, _)| (key, parts)).collect();
+        if shares.is_none() && self.job.sample.is_some() {
+            self.fill_in(&mut parts);
+        }
         Ok(parts)
+    }
+
+    /// Whole steps that were not looked at: their edges lie on a line between those of the steps around them.
+    fn fill_in(&self, parts: &mut Parts) {
+        let known: Vec<(Step, f64)> = parts
+            .iter()
+            .filter_map(|((t, _), parts)| parts.first().map(|part| (*t, part.edges as f64)))
+            .collect();
+        let own = self.job.store.vertices() as u64;
+        for t in self.job.windows.iter().cloned().flatten() {
+            parts.entry((t, WHOLE)).or_insert_with(|| {
+                let after = known.partition_point(|&(step, _)| step < t);
+                let (left, right) = (known.get(after.wrapping_sub(1)), known.get(after));
+                let edges = match (left, right) {
+                    (Some(&(from, low)), Some(&(to, high))) => {
+                        low + (high - low) * (t - from) as f64 / (to - from) as f64
+                    }
+                    (one, other) => one.or(other).map_or(0.0, |&(_, edges)| edges),
+                };
+                vec![Part { own, edges: edges.round() as u64, ..Part::default() }]
+            });
+        }
     }
 
     /// Seconds of structure and of rows for one step of one part, forward and backward.
@@ -362,10 +458,12 @@ impl Pricing<'_> {
         let mut most = vec![0; self.job.workers];
         for (worker, most) in most.iter_mut().enumerate() {
             for iteration in &self.job.epoch.iterations {
+                let known = |window: &&Window| self.shares.is_none() || self.job.looks_at(window.number);
                 let windows: Vec<&Range<Step>> = iteration
                     .of(worker)
                     .iter()
                     .flat_map(|batch| &batch.windows)
+                    .filter(known)
                     .map(|window| &window.steps)
                     .collect();
                 for (place, window) in windows.iter().enumerate() {

@@ -109,6 +109,14 @@ impl Shares {
         LayoutId { version: self.version, time }
     }
 
+    /// Something to know about how the cells were made.
+    pub fn note(&self) -> Option<&str> {
+        match &self.cut {
+            Cut::Fixed(partition) => partition.note.as_deref(),
+            Cut::PerWindow => None,
+        }
+    }
+
     /// How many vertices there are.
     pub fn vertices(&self) -> usize {
         self.vertices

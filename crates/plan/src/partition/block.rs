@@ -20,7 +20,7 @@ impl Partitioner for Block {
 
     fn partition(&self, ask: &Ask<'_>) -> Result<Partition> {
         ask.check()?;
-        let owners = runs::owners(&vertex_loads(ask.store, ask.steps.clone())?, ask.workers);
+        let owners = runs::owners(&vertex_loads(ask.store, ask.looked())?, ask.workers);
         Ok(Layout::by_vertex(ask.workers, ask.store.steps(), owners)?.into())
     }
 }

@@ -24,7 +24,7 @@ impl Partitioner for Sequences {
 
     fn partition(&self, ask: &Ask<'_>) -> Result<Partition> {
         ask.check()?;
-        let loads = vertex_loads(ask.store, ask.steps.clone())?;
+        let loads = vertex_loads(ask.store, ask.looked())?;
         let mut order: Vec<Vertex> = (0..loads.len() as Vertex).collect();
         order.sort_by_key(|&vertex| std::cmp::Reverse(loads[vertex as usize]));
         let mut owners: Vec<Worker> = vec![0; loads.len()];

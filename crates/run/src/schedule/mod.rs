@@ -12,4 +12,4 @@ mod strategy;
 
 pub use controller::Controller;
 pub use profile::costs as measured_costs;
-pub use strategy::{Division, ask, is_possible};
+pub use strategy::{Division, Sample, ask, is_possible};

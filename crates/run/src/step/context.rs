@@ -17,6 +17,9 @@ use crate::data::{Inputs, Part};
 use crate::error::{Error, Result};
 use crate::task::Goal;
 
+/// Seconds of metrics from which on a word is said about them.
+const SLOW: f64 = 600.0;
+
 /// Everything that does not change while a model is trained.
 pub struct RunContext {
     /// What decides what is computed.
@@ -44,15 +47,30 @@ impl RunContext {
         RunContext::open_with(settings, store, &Custom::default())
     }
 
+    /// Opens everything without a look at the features, which would read the whole store: for plans, which ask
+    /// how many numbers there are and not which.
+    pub fn open_to_plan(settings: Settings, store: Arc<Store>) -> Result<Arc<RunContext>> {
+        RunContext::make(settings, store, &Custom::default(), Inputs::unread)
+    }
+
     /// Opens everything with a model or a task of the caller's own.
     pub fn open_with(settings: Settings, store: Arc<Store>, custom: &Custom) -> Result<Arc<RunContext>> {
+        RunContext::make(settings, store, custom, Inputs::new)
+    }
+
+    fn make(
+        settings: Settings,
+        store: Arc<Store>,
+        custom: &Custom,
+        inputs: fn(&Store, &Settings, Range<Step>) -> Result<Inputs>,
+    ) -> Result<Arc<RunContext>> {
         let metrics = custom.check(&settings)?;
         let goal = custom.task(&settings.task.name)?.open(&store, &settings)?;
         let window = match settings.train.mode {
             Mode::Sequence => goal.split().samples(Part::Train).len(),
             _ => settings.train.window,
         };
-        let inputs = Inputs::new(&store, &settings, goal.split().samples(Part::Train))?;
+        let inputs = inputs(&store, &settings, goal.split().samples(Part::Train))?;
         let model = custom.model(&settings.model.name, &settings.config(inputs.width(), window))?;
         let memory = model.memory();
         if settings.train.mode == Mode::Truncated && memory.is_none() {
@@ -82,6 +100,22 @@ impl RunContext {
         let given = if setting == "auto" { given } else { given.saturating_sub(least) };
         let available = machine().map_or(usize::MAX, |memory| memory.available as usize);
         Ok(if needs.is_some() { given.min(available.saturating_sub(least)) } else { given })
+    }
+
+    /// A word about metrics that would take long, where some do: about how long, and what takes less.
+    pub fn slow_metrics(&self) -> Option<String> {
+        // A pair is a pass over the hidden columns, and a place in a ranking.
+        let pairs = self.goal.scored_pairs(&self.metrics);
+        let threads = rayon::current_num_threads().max(1) as f64;
+        let seconds = pairs * (2e-9 + 1e-10 * self.model.width() as f64) / threads;
+        (seconds > SLOW).then(|| {
+            format!(
+                "metrics over all pairs score about {pairs:.1e} of them in a validation and a test: about {:.1} \
+                 h each time; mrr-tgb, auc and average-precision (task.metrics) look at \
+                 link.evaluate_positives links with link.evaluate_negatives others each instead",
+                seconds / 3600.0
+            )
+        })
     }
 
     /// The metric that decides which epoch is best.
