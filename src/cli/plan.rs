@@ -112,7 +112,7 @@ fn priced(
         }
         names => (names.split(',').map(str::trim).collect(), Vec::new()),
     };
-    let sample = if args.exact { None } else { Sample::of(&context, names.len()) };
+    let sample = if args.exact { None } else { Sample::of(&context, &names)? };
     let looked = sample.as_ref().map_or(context.store.steps(), |sample| sample.counts()[0]) as u64;
     progress.announce((names.len() as u64 + 1) * looked);
     let plan = |name: &str, workers: usize| {

@@ -53,7 +53,7 @@ pub fn vertex_loads(store: &Store, steps: impl IntoIterator<Item = Step>) -> Res
 
 /// The load of each of the steps, in order.
 pub fn step_loads(store: &Store, steps: impl IntoIterator<Item = Step>) -> Result<Vec<u64>> {
-    let load = |step| Ok((store.vertices() + store.snapshot(step)?.len()) as u64);
+    let load = |step| Ok((store.vertices() + store.edges(step)?) as u64);
     steps.into_iter().map(load).collect()
 }
 

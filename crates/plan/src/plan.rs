@@ -207,7 +207,10 @@ impl fmt::Display for Plan {
             )?;
         }
         if let Some([looked, all]) = self.sampled {
-            write!(f, "\npriced from {looked} of {all} steps: all figures are estimates (--exact looks at all)")?;
+            write!(
+                f,
+                "\npriced from {looked} of {all} steps: all figures are estimates (--exact looks at all)"
+            )?;
         }
         if let Some(note) = &self.note {
             write!(f, "\n{note}")?;

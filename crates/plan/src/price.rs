@@ -13,7 +13,7 @@ use rayon::prelude::*;
 
 use crate::batch::Window;
 use crate::epoch::EpochPlan;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::layout::Owners;
 use crate::plan::{Plan, Sent, Share};
 use crate::route::Route;
@@ -189,11 +189,6 @@ fn parts(
     both: bool,
 ) -> (Vec<Part>, u64) {
     let (mut parts, mut cut) = (vec![Part::default(); workers], 0);
-    if let Owners::One(worker) = owners {
-        parts[worker] =
-            Part { own: vertices as u64, edges: snapshot.edges.len() as u64, ..Part::default() };
-        return (parts, 0);
-    }
     (0..vertices as Vertex).for_each(|vertex| parts[owners.of(vertex)].own += 1);
     for edge in snapshot.edges.iter() {
         let (source, target) = (owners.of(edge.source()), owners.of(edge.target()));
@@ -257,14 +252,21 @@ impl Pricing<'_> {
         }
         let vertices = store.vertices();
         let look = |(key, place): ((Step, OwnersKey), Option<Ownership>)| {
-            let snapshot = store.snapshot(key.0)?;
-            let Some((shares, place)) = shares.zip(place) else {
-                let whole =
-                    Part { own: vertices as u64, edges: snapshot.len() as u64, ..Part::default() };
-                return Ok((key, vec![whole], 0));
+            let whole = || {
+                Ok::<_, Error>(Part {
+                    own: vertices as u64,
+                    edges: store.edges(key.0)? as u64,
+                    ..Part::default()
+                })
             };
-            let both = shares.needs().out_edges;
-            let (parts, cut) = parts(&snapshot, place.owners(), vertices, workers, both);
+            let Some((shares, place)) = shares.zip(place) else { return Ok((key, vec![whole()?], 0)) };
+            if let Owners::One(worker) = place.owners() {
+                let mut parts = vec![Part::default(); workers];
+                parts[worker] = whole()?;
+                return Ok((key, parts, 0));
+            }
+            let snapshot = store.snapshot(key.0)?;
+            let (parts, cut) = parts(&snapshot, place.owners(), vertices, workers, shares.needs().out_edges);
             Ok((key, parts, cut))
         };
         let looked = wanted.into_par_iter().map(look).collect::<Result<Vec<_>>>()?;

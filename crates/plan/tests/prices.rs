@@ -38,7 +38,14 @@ fn cut(way: &Way, store: &Store, workers: usize, seed: u64) -> Option<Cut> {
         Scheme::Groups | Scheme::Scheduled(_) => None,
         Scheme::Cells { per_window: true, .. } => Some(Cut::PerWindow),
         Scheme::Cells { partitioner, .. } => {
-            let ask = Ask { store, steps: 0..store.steps(), window: store.steps(), workers, seed, effort: Effort::ALL };
+            let ask = Ask {
+                store,
+                steps: 0..store.steps(),
+                window: store.steps(),
+                workers,
+                seed,
+                effort: Effort::ALL,
+            };
             Some(Cut::Fixed(partition::find(partitioner).unwrap().partition(&ask).unwrap()))
         }
     }

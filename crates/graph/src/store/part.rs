@@ -378,6 +378,12 @@ impl Part {
         ["added.at", "removed.at", "reweighted.at"].into_iter().map(|at| self.range(at, step).len()).sum()
     }
 
+    /// How many edges the entry of the step adds and takes away, and whether those it adds are all.
+    pub fn counts(&self, step: usize) -> (usize, usize, bool) {
+        let [added, removed] = ["added.at", "removed.at"].map(|at| self.range(at, step).len());
+        (added, removed, self.is(step, EDGES_ARE_ALL))
+    }
+
     /// The edges of the step, where all of them are stored.
     pub fn snapshot(&self, step: usize) -> Option<Snapshot<'_>> {
         let range = self.is(step, EDGES_ARE_ALL).then(|| self.range("added.at", step))?;

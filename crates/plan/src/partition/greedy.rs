@@ -30,7 +30,9 @@ impl Partitioner for Greedy {
         let store = ask.store;
         let mut settled = Settled { owners: vec![None; store.vertices()], counts: vec![0; ask.workers] };
         let first = first_links(ask)?;
-        if let Some(other) = ask.instead_of_metis(first.as_ref().map_or(0, |(_, links)| links.pairs.len() as u64))? {
+        if let Some(other) =
+            ask.instead_of_metis(first.as_ref().map_or(0, |(_, links)| links.pairs.len() as u64))?
+        {
             return Ok(other);
         }
         let first = match first {

@@ -65,11 +65,9 @@ impl Partitioner for MetisLayer {
         // Steps before the first link are as the first with one, so that nothing moves between them.
         let first = match steps.first() {
             Some(first) => Arc::clone(first),
-            None => Arc::new(multilevel::deal_rest(
-                vec![None; store.vertices()],
-                &vertex_loads(store, ask.looked())?,
-                workers,
-            )),
+            None => {
+                Arc::new(multilevel::deal_rest(vec![None; store.vertices()], &ask.vertex_loads()?, workers))
+            }
         };
         let all = std::iter::repeat_n(first, leading).chain(steps);
         Ok(Layout::by_shared_cell(workers, all)?.into())

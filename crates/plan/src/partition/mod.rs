@@ -14,11 +14,12 @@ mod sequence;
 mod snapshot;
 mod snapshot_sequence;
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use kymo_graph::{Step, Store};
 
-use crate::cut::{check_steps, step_loads};
+use crate::cut::{check_steps, step_loads, vertex_loads};
 use crate::error::{Error, Result};
 use crate::layout::{Layout, check_workers};
 
@@ -47,11 +48,13 @@ pub struct Effort<'a> {
     pub looked: Option<&'a [Step]>,
     /// Links that METIS may be given, over all calls.
     pub metis_links: u64,
+    /// The loads of all vertices at the steps that are looked at, where they are known already.
+    pub loads: Option<&'a [u64]>,
 }
 
 impl Effort<'_> {
     /// Everything is looked at.
-    pub const ALL: Effort<'static> = Effort { looked: None, metis_links: u64::MAX };
+    pub const ALL: Effort<'static> = Effort { looked: None, metis_links: u64::MAX, loads: None };
 }
 
 impl Ask<'_> {
@@ -70,6 +73,14 @@ impl Ask<'_> {
         match self.effort.looked {
             Some(looked) => looked.iter().copied().filter(|step| self.steps.contains(step)).collect(),
             None => self.steps.clone().collect(),
+        }
+    }
+
+    /// The load of each vertex at the steps that are looked at.
+    fn vertex_loads(&self) -> Result<Cow<'_, [u64]>> {
+        match self.effort.loads {
+            Some(loads) if loads.len() == self.store.vertices() => Ok(Cow::Borrowed(loads)),
+            _ => Ok(Cow::Owned(vertex_loads(self.store, self.looked())?)),
         }
     }
 

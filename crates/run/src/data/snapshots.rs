@@ -167,7 +167,7 @@ pub fn largest_step(store: &Store) -> Result<u64> {
     let directions = if manifest.directed { 1 } else { 2 };
     let mean = manifest.edges.div_ceil(manifest.steps.max(1)).saturating_mul(directions);
     Ok(match store.steps().checked_sub(1) {
-        Some(last) => mean.max(store.snapshot(last)?.len() as u64),
+        Some(last) => mean.max(store.edges(last)? as u64),
         None => mean,
     })
 }

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use kymo_graph::Step;
+use kymo_plan::cut::vertex_loads;
 use kymo_plan::partition::{self, Ask, Effort};
 use kymo_plan::price::{Job, Rates, closing_seconds, window_bytes, window_seconds};
 use kymo_plan::schedule::{Gantt, Instance, Limit, Reuse, find};
@@ -50,23 +51,29 @@ pub struct Sample {
     windows: Vec<usize>,
     steps: Vec<Step>,
     of: usize,
+    /// The loads of all vertices at these steps, which several strategies go by.
+    loads: Vec<u64>,
 }
 
 impl Sample {
-    /// As many windows as can be looked at soon for this many strategies; nothing where that is all of them.
-    pub fn of(context: &RunContext, strategies: usize) -> Option<Sample> {
+    /// As many windows as can be looked at soon for strategies of these names; nothing where that is all of
+    /// them.
+    pub fn of(context: &RunContext, names: &[&str]) -> Result<Option<Sample>> {
+        let cuts =
+            |name: &&&str| matches!(strategy::find(name), Ok(Strategy { scheme: Scheme::Cells { .. }, .. }));
+        let strategies = names.iter().filter(cuts).count();
         let manifest = context.store.manifest();
         let step = manifest.edges as f64 / manifest.steps.max(1) as f64 + manifest.vertices as f64;
-        // Once to decide who owns what, and once for the price.
+        // Some decide by the edges who owns what, and all have their price.
         let window = 2.0 * strategies.max(1) as f64 * step * context.window as f64;
         Sample::with(context, (SOON_EDGES / window.max(1.0)) as usize)
     }
 
     /// This many windows, at least two; nothing where that is all of them.
-    pub fn with(context: &RunContext, count: usize) -> Option<Sample> {
+    pub fn with(context: &RunContext, count: usize) -> Result<Option<Sample>> {
         let (windows, count) = (context.windows(), count.max(FEWEST));
         if count >= windows.len() {
-            return None;
+            return Ok(None);
         }
         let last = windows.len() - 1;
         let chosen: Vec<usize> = (0..count).map(|place| place * last / (count - 1)).collect();
@@ -75,7 +82,9 @@ impl Sample {
         };
         let of = steps(&mut windows.iter()).len();
         let steps = steps(&mut chosen.iter().filter_map(|&number| windows.get(number)));
-        Some(Sample { windows: chosen, steps: steps.into_iter().collect(), of })
+        let steps: Vec<Step> = steps.into_iter().collect();
+        let loads = vertex_loads(&context.store, steps.iter().copied())?;
+        Ok(Some(Sample { windows: chosen, steps, of, loads }))
     }
 
     /// Steps that are looked at, and all steps of windows.
@@ -86,9 +95,11 @@ impl Sample {
     fn effort(sample: Option<&Sample>) -> Effort<'_> {
         let room = machine().map_or(u64::MAX, |memory| memory.available / LINK_BYTES);
         match sample {
-            Some(sample) => {
-                Effort { looked: Some(&sample.steps), metis_links: room.min(SOON_LINKS) }
-            }
+            Some(sample) => Effort {
+                looked: Some(&sample.steps),
+                metis_links: room.min(SOON_LINKS),
+                loads: Some(&sample.loads),
+            },
             None => Effort { metis_links: room, ..Effort::ALL },
         }
     }

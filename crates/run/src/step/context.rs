@@ -136,7 +136,7 @@ impl RunContext {
 
     /// Edges of each step.
     pub fn edges(&self) -> Result<Vec<f64>> {
-        (0..self.store.steps()).map(|t| Ok(self.store.snapshot(t)?.len() as f64)).collect()
+        (0..self.store.steps()).map(|t| Ok(self.store.edges(t)? as f64)).collect()
     }
 
     /// What the plans of epochs follow from, where windows are assigned to this many workers in this way.
