@@ -17,8 +17,8 @@ use super::{cannot_print, print_json};
 
 /// Show what this machine has, and how fast it is
 ///
-/// Cores, the memory that this process may have, and vector instructions; libraries of CUDA and GPUs, where the program was built with
-/// `--features cuda`. Copies and products are measured, which takes a few seconds.
+/// Cores, the memory that this process may have, and vector instructions; libraries of CUDA and GPUs, where
+/// the program was built with `--features cuda`. Copies and products are measured, which takes a few seconds.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  kymo doctor\n  kymo doctor --json")]
 pub struct Doctor {

@@ -19,8 +19,8 @@ use super::{cannot_print, print_json};
 ///
 /// Says for every worker how many cells (vertices x steps) and edges it would work on, what it would need and
 /// what it would send. Bytes are exact, unless windows are scheduled by measured times: the first epoch sends
-/// as many. Of large stores a sample of the steps is looked at, and figures are estimates; the output says so.
-/// Several strategies, or all of them, are compared in one table, with one worker beside them and a
+/// as many. Of large stores a sample of the steps is looked at, and figures are estimates; the output says
+/// so. Several strategies, or all of them, are compared in one table, with one worker beside them and a
 /// recommendation below; the schedule of a single one is drawn as a chart.
 #[derive(Args, Debug)]
 #[command(after_help = after_help())]

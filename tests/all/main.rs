@@ -12,6 +12,7 @@ mod python;
 mod real_data;
 mod rooms;
 mod simulate;
+mod starved;
 mod tidy;
 mod train;
 mod train_bad;

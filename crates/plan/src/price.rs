@@ -1,7 +1,7 @@
 //! What a way of sharing the work costs, before it is paid.
 //!
-//! Bytes are exact: they follow from the same routes that rows will take; where only a sample of the windows is
-//! looked at, the others are taken to be like them. Memory counts what is held at once.
+//! Bytes are exact: they follow from the same routes that rows will take; where only a sample of the windows
+//! is looked at, the others are taken to be like them. Memory counts what is held at once.
 //! Time is an estimate from rates of a machine; which strategy is faster than another depends on them less
 //! than how fast each is.
 
@@ -179,8 +179,8 @@ struct Part {
     rows: [u64; 2],
 }
 
-/// What each worker has of a snapshot, and the edges between workers: the rows that their halos would send and
-/// receive, counted in one pass over the edges.
+/// What each worker has of a snapshot, and the edges between workers: the rows that their halos would send
+/// and receive, counted in one pass over the edges.
 fn parts(
     snapshot: &Snapshot<'_>,
     owners: Owners<'_>,

@@ -16,7 +16,7 @@ use crate::config::machine::machine;
 use crate::config::{Mode, Parallel, Settings, memory};
 use crate::data::Part;
 use crate::error::{Error, Result};
-use crate::step::RunContext;
+use crate::step::{RunContext, check_parameters};
 
 /// How workers divide the work.
 #[derive(Clone)]
@@ -202,6 +202,8 @@ impl Division {
         reuse: Option<f64>,
         sample: Option<&Sample>,
     ) -> Result<Plan> {
+        // They are made to find out what the model does.
+        check_parameters(context)?;
         let mut settings = context.settings.clone();
         settings.parallel = Parallel { workers, strategy: strategy.into(), ..settings.parallel };
         let mut epochs = context.epochs(workers, self.assignment(settings.windows_at_once()));

@@ -47,8 +47,8 @@ impl RunContext {
         RunContext::open_with(settings, store, &Custom::default())
     }
 
-    /// Opens everything without a look at the features, which would read the whole store: for plans, which ask
-    /// how many numbers there are and not which.
+    /// Opens everything without a look at the features, which would read the whole store: for plans, which
+    /// ask how many numbers there are and not which.
     pub fn open_to_plan(settings: Settings, store: Arc<Store>) -> Result<Arc<RunContext>> {
         RunContext::make(settings, store, &Custom::default(), Inputs::unread)
     }
@@ -110,8 +110,8 @@ impl RunContext {
         let seconds = pairs * (2e-9 + 1e-10 * self.model.width() as f64) / threads;
         (seconds > SLOW).then(|| {
             format!(
-                "metrics over all pairs score about {pairs:.1e} of them in a validation and a test: about {:.1} \
-                 h each time; mrr-tgb, auc and average-precision (task.metrics) look at \
+                "metrics over all pairs score about {pairs:.1e} of them in a validation and a test: about \
+                 {:.1} h each time; mrr-tgb, auc and average-precision (task.metrics) look at \
                  link.evaluate_positives links with link.evaluate_negatives others each instead",
                 seconds / 3600.0
             )

@@ -38,15 +38,8 @@ pub fn predicted_bytes(context: &Arc<RunContext>, device_bytes: usize) -> Result
 /// time, one for each worker that trains windows of its own.
 pub fn needs(context: &RunContext, at_once: usize) -> Result<Vec<Need>> {
     let (store, window) = (&context.store, context.window as u64);
-    let slots = context.slots();
-    let numbers = slots.iter().map(|slot| slot.shape.rows as u64 * slot.shape.columns as u64);
-    let numbers = numbers.fold(0, u64::saturating_add);
-    // Themselves, their gradients, the sum of those, and two averages that the optimiser keeps.
-    let parameters = numbers.saturating_mul(20).saturating_mul(context.settings.parallel.workers as u64);
-    let lower = "model.hidden, model.layers or data.learnt";
-    let mut needs = vec![Need { what: "parameters", bytes: parameters, lower }];
-    // Nothing below is worth to be known where these do not fit: they would be made to find it out.
-    Need::check(&needs, "training")?;
+    // Parameters are made to find out the rest.
+    let mut needs = vec![check_parameters(context)?];
     let (vertices, edges) = (store.vertices() as u64, largest_step(store)?);
     let snapshot = snapshot_bytes(vertices, edges, context.inputs.constant_width() as u64);
     let (many, width) = (at_once as u64, context.model.width());
@@ -57,19 +50,34 @@ pub fn needs(context: &RunContext, at_once: usize) -> Result<Vec<Need>> {
         lower: "train.window or data.lags",
     });
     // On a GPU, rows are there: its own estimate counts them.
-    let row = match context.settings.run.device.as_str() {
+    let (row, blocks) = match context.settings.run.device.as_str() {
         "cpu" => row_bytes(context, edges.div_ceil(vertices.max(1)))?,
-        _ => 0,
+        _ => (0, 0),
     };
     // What the model says of every vertex is read and judged.
     let outputs = 8 * width as u64;
     needs.push(Need {
         what: "rows of a window",
-        bytes: vertices.saturating_mul(row.saturating_add(outputs)).saturating_mul(many),
+        bytes: vertices
+            .saturating_mul(row.saturating_add(outputs))
+            .saturating_add(blocks)
+            .saturating_mul(many),
         lower: "model.hidden, model.layers or train.window",
     });
     needs.extend(context.goal.needs(width));
     Ok(needs)
+}
+
+/// Fails where parameters alone do not fit; what they take.
+pub fn check_parameters(context: &RunContext) -> Result<Need> {
+    let slots = context.slots();
+    let numbers = slots.iter().map(|slot| slot.shape.rows as u64 * slot.shape.columns as u64);
+    let numbers = numbers.fold(0, u64::saturating_add);
+    // Themselves, their gradients, the sum of those, and two averages that the optimiser keeps.
+    let bytes = numbers.saturating_mul(20).saturating_mul(context.settings.parallel.workers as u64);
+    let need = Need { what: "parameters", bytes, lower: "model.hidden, model.layers or data.learnt" };
+    Need::check(std::slice::from_ref(&need), "training")?;
+    Ok(need)
 }
 
 /// Fails where training alone needs more than `run.memory`, where that was given, or than there is.
@@ -91,14 +99,14 @@ pub fn check_needs(context: &RunContext, at_once: usize) -> Result<()> {
     Need::check(needs, "training")
 }
 
-/// Bytes of buffers that a window takes for each vertex with this many edges, found out by training on two
-/// small graphs and seeing what the larger one takes more.
-fn row_bytes(context: &RunContext, degree: u64) -> Result<u64> {
+/// Bytes of buffers that a window takes for each vertex with this many edges, and whatever their number,
+/// found out by training on two small graphs and seeing what the larger one takes more.
+fn row_bytes(context: &RunContext, degree: u64) -> Result<(u64, u64)> {
     // A rows phase has blocks of 252 rows, which take the same whatever the graph: both have a few of them.
     // Wide models get by with fewer rows, which take as long.
     let unit = if context.model.width() > 512 { 64 } else { 1024 };
     let (small, large) = (buffers(context, unit, degree)?, buffers(context, 2 * unit, degree)?);
-    Ok(large.saturating_sub(small).div_ceil(unit) as u64)
+    Ok((large.saturating_sub(small).div_ceil(unit) as u64, (2 * small).saturating_sub(large) as u64))
 }
 
 /// Bytes of the buffers that are taken for a window over this many vertices.

@@ -11,6 +11,7 @@ mod learns;
 mod modes;
 mod needs;
 mod oracle;
+mod plans;
 mod profile;
 mod refused;
 mod resume;
