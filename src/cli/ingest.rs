@@ -239,6 +239,11 @@ pub fn run(args: &Ingest, out: &mut dyn Write) -> Result<()> {
             "cut into 50 windows of one length (choose others with --window, --steps or --events)".into(),
         );
     }
+    let taken = process_memory().map_or(0, |(_, most)| most);
+    if let Some(memory) = args.memory.filter(|&memory| taken > memory) {
+        let [taken, memory] = [taken, memory].map(|size| bytes(size as u64));
+        notes.push(format!("{taken} of memory were taken, not {memory}: two snapshots must fit"));
+    }
     Written::of(&outcome.store, begun.elapsed()).with_format(outcome.format).print(args.json, &notes, out)
 }
 

@@ -121,12 +121,15 @@ pub fn price(strategy: &str, job: &Job<'_>, rates: Rates) -> Result<Plan> {
         Pricing { job, shares, rates, workers: vec![Share::default(); job.workers], routes: BTreeMap::new() };
     let (mut seconds, mut edge_cut) = (0.0, 0);
     let parts = pricing.steps(&mut edge_cut)?;
-    let shared = |window: &&Window| job.looks_at(window.number);
+    let (scales, times) = (pricing.scales(), job.windows.len() as f64 / job.looked().len().max(1) as f64);
+    let counts = |window: &&Window| !scales || job.looks_at(window.number);
     for iteration in &job.epoch.iterations {
         if let Some(shares) = shares {
-            for window in iteration.windows().into_iter().filter(shared) {
+            for window in iteration.windows().into_iter().filter(counts) {
                 seconds += pricing.window(shares, &parts, &window.steps);
-                pricing.pairs(shares, window)?;
+                if job.looks_at(window.number) {
+                    pricing.pairs(shares, window)?;
+                }
                 pricing.brought(shares, window);
             }
         } else {
@@ -139,10 +142,15 @@ pub fn price(strategy: &str, job: &Job<'_>, rates: Rates) -> Result<Plan> {
             seconds += slowest;
         }
     }
-    if shares.is_some() && job.sample.is_some() {
-        let times = job.windows.len() as f64 / job.looked().len().max(1) as f64;
+    for share in pricing.workers.iter_mut().filter(|_| job.sample.is_some()) {
+        match scales {
+            true => share.scale(times),
+            // Pairs alone were looked at in the sample alone.
+            false => share.sent.pairs = (share.sent.pairs as f64 * times).round() as u64,
+        }
+    }
+    if scales {
         seconds *= times;
-        pricing.workers.iter_mut().for_each(|share| share.scale(times));
         let steps = |windows: &[&Range<Step>]| {
             windows.iter().flat_map(|window| (*window).clone()).collect::<BTreeSet<Step>>().len() as f64
         };
@@ -272,21 +280,27 @@ impl Pricing<'_> {
         let looked = wanted.into_par_iter().map(look).collect::<Result<Vec<_>>>()?;
         *edge_cut += looked.iter().map(|(_, _, cut)| cut).sum::<u64>();
         let mut parts: Parts = looked.into_iter().map(|(key, parts, _)| (key, parts)).collect();
-        if shares.is_none() && self.job.sample.is_some() {
+        if self.job.sample.is_some() && !self.scales() {
             self.fill_in(&mut parts);
         }
         Ok(parts)
     }
 
+    /// Whether windows that are looked at stand for the others, because only a look tells what moves. Where
+    /// steps are whole, nothing but the number of their edges has to be guessed.
+    fn scales(&self) -> bool {
+        self.job.sample.is_some() && self.shares.is_some_and(|shares| !shares.has_whole_steps())
+    }
+
     /// Whole steps that were not looked at: their edges lie on a line between those of the steps around them.
     fn fill_in(&self, parts: &mut Parts) {
-        let known: Vec<(Step, f64)> = parts
-            .iter()
-            .filter_map(|((t, _), parts)| parts.first().map(|part| (*t, part.edges as f64)))
-            .collect();
+        let edges = |parts: &[Part]| parts.iter().map(|part| part.edges).sum::<u64>() as f64;
+        let known: Vec<(Step, f64)> = parts.iter().map(|((t, _), parts)| (*t, edges(parts))).collect();
         let own = self.job.store.vertices() as u64;
-        for t in self.job.windows.iter().cloned().flatten() {
-            parts.entry((t, WHOLE)).or_insert_with(|| {
+        for (window, t) in self.job.windows.iter().flat_map(|window| window.clone().map(move |t| (window, t)))
+        {
+            let key = self.shares.map_or(WHOLE, |shares| shares.structure(window, t).key());
+            parts.entry((t, key)).or_insert_with(|| {
                 let after = known.partition_point(|&(step, _)| step < t);
                 let (left, right) = (known.get(after.wrapping_sub(1)), known.get(after));
                 let edges = match (left, right) {
@@ -295,7 +309,10 @@ impl Pricing<'_> {
                     }
                     (one, other) => one.or(other).map_or(0.0, |&(_, edges)| edges),
                 };
-                vec![Part { own, edges: edges.round() as u64, ..Part::default() }]
+                let owner = if let (Some(_), OwnersKey::One(owner)) = (self.shares, key) { owner } else { 0 };
+                let mut all = vec![Part::default(); if self.shares.is_some() { self.job.workers } else { 1 }];
+                all[owner] = Part { own, edges: edges.round() as u64, ..Part::default() };
+                all
             });
         }
     }
@@ -460,7 +477,7 @@ impl Pricing<'_> {
         let mut most = vec![0; self.job.workers];
         for (worker, most) in most.iter_mut().enumerate() {
             for iteration in &self.job.epoch.iterations {
-                let known = |window: &&Window| self.shares.is_none() || self.job.looks_at(window.number);
+                let known = |window: &&Window| !self.scales() || self.job.looks_at(window.number);
                 let windows: Vec<&Range<Step>> = iteration
                     .of(worker)
                     .iter()

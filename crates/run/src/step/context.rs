@@ -97,7 +97,9 @@ impl RunContext {
         let (setting, needs) = (&self.settings.run.memory, self.needs.get());
         let least = needs.map_or(0, |needs| Need::total(needs)) as usize;
         let given = memory(setting)?;
-        let given = if setting == "auto" { given } else { given.saturating_sub(least) };
+        let held = self.goal.held_bytes() as usize;
+        let known = needs.is_some() && setting != "auto";
+        let given = if known { given.saturating_sub(least + held) } else { given };
         let available = machine().map_or(usize::MAX, |memory| memory.available as usize);
         Ok(if needs.is_some() { given.min(available.saturating_sub(least)) } else { given })
     }

@@ -83,11 +83,15 @@ pub fn check_parameters(context: &RunContext) -> Result<Need> {
 /// Fails where training alone needs more than `run.memory`, where that was given, or than there is.
 pub fn check_needs(context: &RunContext, at_once: usize) -> Result<()> {
     let needs = context.needs(at_once)?;
-    let (total, setting) = (Need::total(needs), &context.settings.run.memory);
-    let given = memory(setting)? as u64;
+    let setting = &context.settings.run.memory;
+    // What is held already is no longer among what is available, but it counts for what was given.
+    let mut all = needs.to_vec();
+    let lower = "the number of steps: cut the data otherwise";
+    all.push(Need { what: "history of pairs", bytes: context.goal.held_bytes(), lower });
+    let (total, given) = (Need::total(&all), memory(setting)? as u64);
     // Several workers are refused by their plan, which knows who has what.
     if setting != "auto" && total > given && context.settings.parallel.workers == 1 {
-        let (described, lower) = Need::described(needs);
+        let (described, lower) = Need::described(&all);
         let readable = kymo_plan::plan::readable;
         let problem = format!(
             "training takes about {} at least ({described}), {} may be used; give more, or lower {lower}",

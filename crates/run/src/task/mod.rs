@@ -79,6 +79,11 @@ pub trait Goal: Send + Sync {
         Vec::new()
     }
 
+    /// Bytes that the task holds since it was opened.
+    fn held_bytes(&self) -> u64 {
+        0
+    }
+
     /// How many pairs a look at all parts but training's scores with these metrics, where each of them takes
     /// its time; 0 where that is little.
     fn scored_pairs(&self, _metrics: &[&dyn Metric]) -> f64 {

@@ -340,6 +340,10 @@ impl Goal for Links {
         ]
     }
 
+    fn held_bytes(&self) -> u64 {
+        self.pasts.bytes()
+    }
+
     fn scored_pairs(&self, metrics: &[&dyn Metric]) -> f64 {
         if !metrics.iter().any(|metric| metric.needs() == Needs::AllPairs) {
             return 0.0;
