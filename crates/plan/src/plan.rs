@@ -150,15 +150,16 @@ impl Plan {
     }
 }
 
-/// Bytes with a unit.
+/// Bytes with a unit: `812 B`, `1.2 GiB`.
 pub fn readable(bytes: u64) -> String {
-    let units = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let power = if bytes == 0 { 0 } else { (bytes.ilog2() / 10) as usize };
-    let unit = units[power.min(units.len() - 1)];
-    match power {
-        0 => format!("{bytes} B"),
-        _ => format!("{:.1} {unit}", bytes as f64 / 1024f64.powi(power.min(units.len() - 1) as i32)),
+    let (mut value, mut units) = (bytes as f64, ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"].into_iter());
+    let mut unit = None;
+    // What counts is what is printed: a byte less than a MiB is 1.0 MiB, not 1024.0 KiB.
+    while (10.0 * value).round() / 10.0 >= 1024.0 {
+        unit = units.next();
+        value /= 1024.0;
     }
+    unit.map_or(format!("{bytes} B"), |unit| format!("{value:.1} {unit}"))
 }
 
 impl fmt::Display for Plan {
@@ -225,6 +226,22 @@ impl fmt::Display for Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_go_by_1024() {
+        let cases = [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1.0 KiB"),
+            ((1 << 20) - 1, "1.0 MiB"),
+            (1_288_490_189, "1.2 GiB"),
+            (1 << 60, "1.0 EiB"),
+            (u64::MAX, "16.0 EiB"),
+        ];
+        for (bytes, text) in cases {
+            assert_eq!(readable(bytes), text);
+        }
+    }
 
     #[test]
     fn a_plan_that_does_not_fit_says_by_how_much() {

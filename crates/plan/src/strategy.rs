@@ -121,7 +121,7 @@ mod tests {
             assert_eq!(find(strategy.name).unwrap(), strategy);
             assert!(!strategy.about.is_empty() && !strategy.about.contains('\n'));
             if let Scheme::Scheduled(scheduler) = strategy.scheme {
-                assert_eq!(crate::schedule::find(scheduler).unwrap().name(), scheduler);
+                assert_eq!(schedule::find(scheduler).unwrap().name(), scheduler);
             }
             if let Scheme::Cells { partitioner, .. } = strategy.scheme {
                 assert_eq!(partition::find(partitioner).unwrap().name(), partitioner);

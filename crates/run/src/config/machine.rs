@@ -246,7 +246,7 @@ mod tests {
         let error = Need::check(&needs, "training").unwrap_err();
         assert_eq!(error.class(), crate::Class::Resource);
         let text = error.to_string();
-        assert!(text.starts_with("training (parameters 1048576.0 TiB, rows 1.0 MiB) takes about"), "{text}");
+        assert!(text.starts_with("training (parameters 1.0 EiB, rows 1.0 MiB) takes about"), "{text}");
         assert!(text.ends_with(" of memory are available; lower c"), "{text}");
         Need::check(&needs[..1], "training").unwrap();
     }
