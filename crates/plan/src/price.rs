@@ -517,3 +517,36 @@ impl Pricing<'_> {
         held.iter().map(snapshot).sum::<u64>() + here.iter().map(kept).sum::<u64>()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::mix;
+    use crate::route::HaloRows;
+    use kymo_graph::Edge;
+
+    /// Counted in one pass, parts are those of the halos that workers make one by one: also beyond the
+    /// sixty-four workers that go through the edges together.
+    #[test]
+    fn parts_are_those_of_halos() {
+        let vertices = 200;
+        for (workers, both) in [(1, false), (3, true), (64, false), (65, true), (150, false)] {
+            let owners: Vec<u16> = (0..vertices as u64).map(|v| (mix(v) % workers as u64) as u16).collect();
+            let end = |draw: u64| (mix(draw) % vertices as u64) as Vertex;
+            let edges = (0..900).map(|edge| Edge::new(end(2 * edge), end(2 * edge + 1)));
+            let snapshot = Snapshot::from_edges(edges.collect());
+            let owners = Owners::Each(&owners);
+            let (found, cut) = parts(&snapshot, owners, vertices, workers, both);
+            let between = |edge: &&Edge| owners.of(edge.source()) != owners.of(edge.target());
+            assert_eq!(cut, snapshot.edges.iter().filter(between).count() as u64);
+            for (worker, part) in found.iter().enumerate() {
+                let halo = HaloRows::of(&snapshot, owners, vertices, workers, worker, both);
+                let rows = [halo.route.rows_sent() as u64, halo.route.rows_received() as u64];
+                let own = |edge: &&Edge| owners.of(edge.target()) == worker;
+                let edges = snapshot.edges.iter().filter(own).count() as u64;
+                let expected = (halo.own.len() as u64, halo.beyond.len() as u64, edges, rows);
+                assert_eq!((part.own, part.beyond, part.edges, part.rows), expected, "{worker} of {workers}");
+            }
+        }
+    }
+}
