@@ -141,7 +141,7 @@ fn plans_are_shown_compared_and_printed_as_json() {
     assert_eq!(bench.names(), ["small"], "a plan leaves nothing behind");
     // Strategies that a mode rules out are missing among all, and are refused where they are named.
     let truncated = bench.done("plan small --workers 2 --mode truncated --model t-gcn").out;
-    assert_eq!(first(&truncated)[0], "esdg", "{truncated}");
+    assert_eq!(first(&truncated)[..2], ["one", "esdg"], "{truncated}");
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn strategies_and_partitioners_are_listed() {
     let text = bench.done("list strategies").out;
     assert_eq!(text.lines().count(), strategy::ALL.len());
     for (line, strategy) in text.lines().zip(strategy::ALL) {
-        assert!(line.starts_with(strategy.name) && line.ends_with(strategy.about), "{line}");
+        assert!(line.starts_with(strategy.name) && line.contains(strategy.about), "{line}");
     }
     let listed = bench.json("list partitioners");
     let found = listed.as_array().unwrap().iter().map(|entry| entry["name"].as_str().unwrap());

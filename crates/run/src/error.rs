@@ -49,7 +49,11 @@ pub enum Error {
         source: std::io::Error,
     },
     /// There is not enough memory for what was asked.
-    #[error("{what} takes about {}, {} of memory are available; {advice}", readable(*needed), readable(*available))]
+    #[error(
+        "{what} takes about {}, {} of memory are available; {advice}",
+        readable(*needed),
+        readable(*available)
+    )]
     Memory {
         /// What would take it.
         what: String,

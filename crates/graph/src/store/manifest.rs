@@ -193,7 +193,11 @@ impl Manifest {
             ("edges", self.edges, (parts / 8).saturating_mul(self.steps)),
             ("columns of features", self.features.width, u64::from(u32::MAX)),
             // Vertices that come later have no features before: so at least one row must be there.
-            ("columns of features", if dense { rows.min(4 * self.features.width) } else { 0 }, parts),
+            (
+                "columns of features",
+                if dense { rows.min(self.features.width.saturating_mul(4)) } else { 0 },
+                parts,
+            ),
         ];
         match limits.into_iter().find(|(_, found, most)| found > most) {
             Some((what, found, most)) => {
@@ -250,7 +254,7 @@ mod tests {
         assert!(error("\"directed\"", "\"indirected\"").contains("unknown field"));
     }
 
-    /// Whoever forges a size can forge the checksum, too, but not the files that would have to hold it.
+    /// A forger of a size can forge the checksum, too, but not the files that would have to hold it.
     #[test]
     fn sizes_that_the_files_cannot_hold_are_refused() {
         let folder = tempfile::tempdir().unwrap();

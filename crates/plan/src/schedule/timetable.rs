@@ -98,8 +98,8 @@ impl Schedule {
 
     /// The busiest worker's seconds of work in the epoch over the mean of all workers, waiting excluded.
     ///
-    /// The same figure as that of a plan, by the same function ([`crate::plan::imbalance`]). The papers divide
-    /// by the least busy worker instead, which is infinite as soon as one has nothing to do.
+    /// The same figure as that of a plan, by the same function ([`crate::plan::imbalance`]). The papers
+    /// divide by the least busy worker instead, which is infinite as soon as one has nothing to do.
     ///
     /// Renaming workers from iteration to iteration changes this figure and no time at all: see
     /// [`Schedule::spread`].
