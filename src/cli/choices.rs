@@ -49,7 +49,8 @@ pub struct Choices {
     /// Random seed [default: 1]
     #[arg(long)]
     seed: Option<String>,
-    /// Memory for snapshots and cached products, as in 2GiB [default: a quarter of the machine]
+    /// Memory that the run may take, as in 2GiB; refused where it needs more [default: what it needs, and a
+    /// quarter of what there is for snapshots and products that are kept]
     #[arg(long, value_name = "SIZE")]
     memory: Option<String>,
     /// Where to compute: cpu, cuda (the first GPU) or cuda:N [default: cpu]

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use clap::Args;
 use kymo_run::Result;
+use kymo_run::config::machine::machine;
 use kymo_tensor::cuda::{self, Device, Options};
 use kymo_tensor::op::{Shape, View};
 use kymo_tensor::ops::multiply;
@@ -16,8 +17,8 @@ use super::{cannot_print, print_json};
 
 /// Show what this machine has, and how fast it is
 ///
-/// Cores, memory and vector instructions; libraries of CUDA and GPUs, where the program was built with
-/// `--features cuda`. Copies and products are measured, which takes a few seconds.
+/// Cores, the memory that this process may have, and vector instructions; libraries of CUDA and GPUs, where
+/// the program was built with `--features cuda`. Copies and products are measured, which takes a few seconds.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  kymo doctor\n  kymo doctor --json")]
 pub struct Doctor {
@@ -33,6 +34,7 @@ struct Report {
     cores: usize,
     threads: usize,
     memory: Option<u64>,
+    available_memory: Option<u64>,
     vector_instructions: Vec<&'static str>,
     /// Bytes read and written a second by all threads, and operations a second of a product.
     copied: f64,
@@ -59,11 +61,13 @@ struct Gpu {
 
 /// Inspects, measures, and prints.
 pub fn run(args: &Doctor, out: &mut dyn Write) -> Result<()> {
+    let memory = machine();
     let report = Report {
         version: env!("CARGO_PKG_VERSION"),
         cores: std::thread::available_parallelism().map_or(1, usize::from),
         threads: rayon::current_num_threads(),
-        memory: kymo_run::config::bytes::machine_memory().map(|bytes| bytes as u64),
+        memory: memory.map(|memory| memory.total),
+        available_memory: memory.map(|memory| memory.available),
         vector_instructions: vector_instructions(),
         copied: copy_rate(),
         product: product_rate(),
@@ -83,6 +87,10 @@ pub fn run(args: &Doctor, out: &mut dyn Write) -> Result<()> {
 
 fn text(report: &Report) -> String {
     let rate = |rate: f64| format!("{:.1} GB/s", rate / 1e9);
+    let memory = match (report.memory, report.available_memory) {
+        (Some(total), Some(available)) => format!("{}, {} of it available", bytes(total), bytes(available)),
+        _ => "unknown".into(),
+    };
     let mut text = format!(
         "kymo {}\n\
          cores         {} ({} threads in use)\n\
@@ -93,7 +101,7 @@ fn text(report: &Report) -> String {
         report.version,
         report.cores,
         report.threads,
-        report.memory.map_or("unknown".into(), bytes),
+        memory,
         if report.vector_instructions.is_empty() {
             "none known".into()
         } else {

@@ -1,13 +1,15 @@
 //! `kymo generate`: synthetic dynamic graphs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use kymo_graph::generate::{self, FROM_STATIC, FromStatic, Params, Trend};
 use kymo_graph::{Error, Progress, Result, Store};
+use kymo_run::config::machine::{Memory, machine};
 
 use super::console::Console;
 use super::ingest::Written;
+use super::numbers::bytes;
 use super::watch::Watch;
 
 /// One line about making a dynamic graph from a static one.
@@ -129,7 +131,32 @@ fn make(args: &Generate, progress: &Progress) -> Result<Store> {
         noise: args.noise.unwrap_or(preset.noise),
         seed: args.seed.unwrap_or(preset.seed),
     };
+    check_memory(&params, &args.output)?;
     generate::write(kind, &params, &args.output, args.overwrite, progress)
+}
+
+/// Fails where a step, with what follows it up, does not fit into memory.
+fn check_memory(params: &Params, output: &Path) -> Result<()> {
+    params.check()?;
+    let (vertices, edges) = (params.vertices as u64, params.edges as u64);
+    let directions = if params.undirected { 2 } else { 1 };
+    // Ids and degrees of vertices, three copies of their features, and of every edge what is there, what was
+    // and what changed.
+    let rows = vertices.saturating_mul(32 + 14 * params.features as u64);
+    let needed = edges.saturating_mul(48 * directions).saturating_add(rows);
+    match machine() {
+        Some(Memory { available, .. }) if needed > available => {
+            let problem = format!(
+                "a step takes about {}, {} of memory are available; lower --vertices, --edges, --features or \
+                 --scale",
+                bytes(needed),
+                bytes(available)
+            );
+            let full = std::io::Error::new(std::io::ErrorKind::OutOfMemory, problem);
+            Err(Error::resource("cannot generate", output)(full))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn from_static(args: &Generate, progress: &Progress) -> Result<Store> {

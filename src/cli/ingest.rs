@@ -12,6 +12,7 @@ use kymo_graph::load::side::FeatureLayout;
 use kymo_graph::load::{self, Hints, IdKind, Meaning};
 use kymo_graph::time::{DateOrder, TimeUnit};
 use kymo_graph::{Error, Progress, Result, Store};
+use kymo_run::config::machine::{machine_memory, process_memory};
 use serde::Serialize;
 
 use super::console::Console;
@@ -104,7 +105,7 @@ pub struct Ingest {
     labels: Option<PathBuf>,
 
     /// Keep to about this much memory by sorting on disk (512MiB, 4GiB); two snapshots must fit [default:
-    /// half of what the machine has]
+    /// half of what the machine, or the control group of the process, has]
     #[arg(long, value_parser = memory, value_name = "SIZE")]
     memory: Option<usize>,
     /// Replace a store that is there already
@@ -187,22 +188,9 @@ fn memory(text: &str) -> std::result::Result<usize, String> {
     Err(format!("expected at least {}", bytes(LEAST_MEMORY as u64)))
 }
 
-/// Half of the machine's memory, where it is known.
+/// Half of the memory that there is, where it is known.
 fn usual_memory() -> usize {
-    let facts = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let total = facts
-        .lines()
-        .find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix("kB")?.trim().parse().ok());
-    total.map_or(4 << 30, |kib: usize| (kib << 10) / 2).max(LEAST_MEMORY)
-}
-
-/// The peak memory of this process, where the system reports it.
-fn peak_memory() -> Option<u64> {
-    let facts = std::fs::read_to_string("/proc/self/status").ok()?;
-    let kib = facts
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix("kB")?.trim().parse().ok());
-    kib.map(|kib: u64| kib << 10)
+    machine_memory().map_or(4 << 30, |bytes| bytes / 2).max(LEAST_MEMORY)
 }
 
 impl Ingest {
@@ -268,6 +256,11 @@ pub fn run(args: &Ingest, out: &mut Console) -> Result<()> {
             "cut into 50 windows of one length (choose others with --window, --steps or --events)".into(),
         );
     }
+    let taken = process_memory().map_or(0, |(_, most)| most);
+    if let Some(memory) = args.memory.filter(|&memory| taken > memory) {
+        let [taken, memory] = [taken, memory].map(|size| bytes(size as u64));
+        notes.push(format!("{taken} of memory were taken, not {memory}: two snapshots must fit"));
+    }
     let written = Written::of(&outcome.store, begun.elapsed()).with_format(outcome.format, outcome.read_as);
     written.print(args.json, &notes, out)
 }
@@ -306,7 +299,7 @@ impl Written {
             edges: manifest.edges,
             bytes: store.bytes(),
             seconds: time.as_secs_f64(),
-            peak_memory: peak_memory(),
+            peak_memory: process_memory().map(|(_, most)| most as u64),
         }
     }
 

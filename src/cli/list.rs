@@ -54,6 +54,9 @@ struct Entry {
     defaults: Option<generate::Params>,
     #[serde(skip_serializing_if = "Option::is_none")]
     model: Option<ModelFacts>,
+    /// Whether it can be used: some need a feature that the program was built without.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    built: Option<bool>,
 }
 
 /// What a model is made of, and where it was published.
@@ -67,7 +70,7 @@ struct ModelFacts {
 
 impl Entry {
     fn new(name: &'static str, about: &'static str) -> Self {
-        Entry { name, about, example: None, defaults: None, model: None }
+        Entry { name, about, example: None, defaults: None, model: None, built: None }
     }
 }
 
@@ -96,16 +99,24 @@ pub fn run(args: &List, out: &mut Console) -> kymo_run::Result<()> {
             .collect(),
         What::Tasks => task::ALL.iter().map(|task| Entry::new(task.name(), task.about())).collect(),
         What::Metrics => metric::ALL.iter().map(|metric| Entry::new(metric.name(), metric.about())).collect(),
-        What::Strategies => {
-            strategy::ALL.iter().map(|strategy| Entry::new(strategy.name, strategy.about)).collect()
-        }
+        What::Strategies => strategy::ALL
+            .iter()
+            .map(|strategy| Entry {
+                built: Some(strategy.is_built()),
+                ..Entry::new(strategy.name, strategy.about)
+            })
+            .collect(),
         What::Partitioners => partition::ALL
             .iter()
             .map(|partitioner| Entry::new(partitioner.name(), partitioner.about()))
             .collect(),
-        What::Schedulers => {
-            schedule::ALL.iter().map(|scheduler| Entry::new(scheduler.name(), scheduler.about())).collect()
-        }
+        What::Schedulers => schedule::ALL
+            .iter()
+            .map(|scheduler| Entry {
+                built: Some(scheduler.is_there()),
+                ..Entry::new(scheduler.name(), scheduler.about())
+            })
+            .collect(),
         What::Settings => Vec::new(),
     };
     if matches!(args.what, What::Settings) {
@@ -115,12 +126,13 @@ pub fn run(args: &List, out: &mut Console) -> kymo_run::Result<()> {
         return Ok(super::print_json(out, &entries)?);
     }
     let width = entries.iter().map(|entry| entry.name.len()).max().unwrap_or(0);
-    for Entry { name, about, model, .. } in entries {
+    for Entry { name, about, model, built, .. } in entries {
         let parts = model.map(|facts| {
             let ModelFacts { structure, time, weave, paper } = facts;
             format!("{:width$}  {structure} x {time}, {weave}; {paper}", "")
         });
-        for line in std::iter::once(format!("{name:width$}  {about}")).chain(parts) {
+        let missing = if built == Some(false) { " [not in this build]" } else { "" };
+        for line in std::iter::once(format!("{name:width$}  {about}{missing}")).chain(parts) {
             let text = out.hanging(&line, width + 2);
             write!(out, "{text}").map_err(super::cannot_print)?;
         }

@@ -1,24 +1,28 @@
 //! `kymo plan`: what an epoch would cost with several workers.
 
 use std::io::Write;
+use std::sync::Arc;
 
 use clap::Args;
-use kymo_graph::Store;
+use kymo_graph::{Progress, Store};
 use kymo_plan::plan::readable;
-use kymo_plan::{Plan as Priced, strategy};
-use kymo_run::schedule::{Division, is_possible};
+use kymo_plan::{Plan as Priced, Strategy, strategy};
+use kymo_run::config::memory;
+use kymo_run::schedule::{Division, Sample, is_possible};
 use kymo_run::{Error, Result, RunContext};
 
 use super::choices::Choices;
 use super::console::Console;
+use super::watch::Watch;
 use super::{cannot_print, print_json};
 
 /// Show what an epoch would cost with several workers, without training
 ///
 /// Says for every worker how many cells (vertices x steps) and edges it would work on, what it would need and
 /// what it would send. Bytes are exact, unless windows are scheduled by measured times: the first epoch sends
-/// as many. Several strategies, or all of them, are compared in one table; the schedule of a single one is
-/// drawn as a chart.
+/// as many. Of large stores a sample of the steps is looked at, and figures are estimates; the output says
+/// so. Several strategies, or all of them, are compared in one table, with one worker beside them and a
+/// recommendation below; the schedule of a single one is drawn as a chart.
 #[derive(Args, Debug)]
 #[command(after_help = after_help())]
 pub struct Plan {
@@ -28,6 +32,9 @@ pub struct Plan {
     /// snapshot, too. Schedulers that know reuse count it; training does not reuse anything yet
     #[arg(long, value_name = "RATIO")]
     reuse: Option<f64>,
+    /// Look at all steps, however long that takes, and let METIS have all links
+    #[arg(long)]
+    exact: bool,
     /// Print who trains which windows in each iteration of the first epoch, too
     #[arg(long)]
     iterations: bool,
@@ -60,43 +67,114 @@ pub fn run(args: &Plan, out: &mut Console) -> Result<()> {
     }
     let store = Store::open(settings.data.store.as_ref())?;
     let workers = settings.parallel.workers;
-    let context = RunContext::open(settings, store.into())?;
-    let names: Vec<&str> = match asked.as_str() {
-        // What is not possible is left out unless it was named.
-        "all" => strategy::ALL
-            .iter()
-            .filter(|strategy| is_possible(strategy, &context.settings, workers))
-            .map(|strategy| strategy.name)
-            .collect(),
-        names => names.split(',').map(str::trim).collect(),
-    };
-    let plan =
-        |name: &&str| Division::new(&context, name, workers)?.plan(&context, name, workers, args.reuse);
-    let plans: Vec<Priced> = names.iter().map(plan).collect::<Result<_>>()?;
+    let progress = Progress::default();
+    let watch = Watch::begin(&progress, "planning", out);
+    let plans = priced(args, &asked, RunContext::open_to_plan(settings, store.into())?, workers, &progress);
+    drop(watch);
+    let Plans { asked: plans, alone, left_out, each } = plans?;
     if args.json {
         return Ok(print_json(out, &plans)?);
     }
     let text = match &plans[..] {
         [one] => format!("{one}\n"),
-        several => comparison(several),
+        several => comparison(several, &alone),
     };
-    let each = |plan: &Priced| format!("\n{}, {}", plan.strategy, plan.epoch);
-    let iterations: String = plans.iter().filter(|_| args.iterations).map(each).collect();
-    let text = out.fit(&(text + &iterations));
+    let left_out = left_out.map_or(String::new(), |text| text + "\n");
+    let recommended = if workers > 1 { recommendation(&plans, &alone, each) + "\n" } else { String::new() };
+    let of_plan = |plan: &Priced| format!("\n{}, {}", plan.strategy, plan.epoch);
+    let iterations: String = plans.iter().filter(|_| args.iterations).map(of_plan).collect();
+    let text = out.fit(&(text + &left_out + &recommended + &iterations));
     Ok(write!(out, "{text}").map_err(cannot_print)?)
 }
 
+/// What was asked for, what one worker would do, and what was left out.
+struct Plans {
+    asked: Vec<Priced>,
+    alone: Priced,
+    left_out: Option<String>,
+    /// Bytes that each worker may use.
+    each: u64,
+}
+
+fn priced(
+    args: &Plan,
+    asked: &str,
+    context: Arc<RunContext>,
+    workers: usize,
+    progress: &Progress,
+) -> Result<Plans> {
+    // What is not possible is left out unless it was named.
+    let (names, not_built): (Vec<&str>, Vec<&str>) = match asked {
+        "all" => {
+            let is_built = |strategy: &&Strategy| strategy.is_built();
+            let (built, not_built): (Vec<&Strategy>, Vec<&Strategy>) =
+                strategy::ALL.iter().partition(is_built);
+            let possible = built.into_iter().filter(|one| is_possible(one, &context.settings, workers));
+            (possible.map(|one| one.name).collect(), not_built.iter().map(|one| one.name).collect())
+        }
+        names => (names.split(',').map(str::trim).collect(), Vec::new()),
+    };
+    let sample = if args.exact { None } else { Sample::of(&context, &names)? };
+    let looked = sample.as_ref().map_or(context.store.steps(), |sample| sample.counts()[0]) as u64;
+    progress.announce((names.len() as u64 + 1) * looked);
+    let plan = |name: &str, workers: usize| {
+        progress.check()?;
+        let division = Division::looking_at(&context, name, workers, sample.as_ref())?;
+        let plan = division.plan_from(&context, name, workers, args.reuse, sample.as_ref())?;
+        progress.advance(looked);
+        (0..looked).for_each(|_| progress.add_step());
+        Ok(plan)
+    };
+    let alone = plan("psg", 1)?;
+    let asked = names.iter().map(|name| plan(name, workers)).collect::<Result<_>>()?;
+    let left_out = (!not_built.is_empty()).then(|| {
+        format!("left out, not in this build (cargo build --features ilp): {}", not_built.join(", "))
+    });
+    let each = (memory(&context.settings.run.memory)? / workers.max(1)) as u64;
+    Ok(Plans { asked, alone, left_out, each })
+}
+
+/// Which of the plans to take, and why, in one line.
+fn recommendation(plans: &[Priced], alone: &Priced, each: u64) -> String {
+    let fits = |plan: &&Priced| plan.check_memory(each).is_ok();
+    let fastest = plans.iter().filter(fits).min_by(|one, other| one.seconds.total_cmp(&other.seconds));
+    let caution = "estimated for one core a worker, nothing was measured; one worker uses all cores of a \
+                   machine, too, so try both";
+    match fastest {
+        None => format!(
+            "recommended: none of these, as each needs more memory than the {} that a worker may use \
+             (run.memory)",
+            readable(each)
+        ),
+        Some(best) if best.seconds < alone.seconds => format!(
+            "recommended: {} with {} workers: {:.1} times as fast as one worker, imbalance {:.2}, {} sent an \
+             epoch ({caution})",
+            best.strategy,
+            best.workers.len(),
+            alone.seconds / best.seconds.max(1e-12),
+            best.imbalance(),
+            readable(best.bytes())
+        ),
+        Some(best) => format!(
+            "recommended: one worker: {} with {} would take {:.1} times as long ({caution})",
+            best.strategy,
+            best.workers.len(),
+            best.seconds / alone.seconds.max(1e-12)
+        ),
+    }
+}
+
 /// One line for each plan.
-fn comparison(plans: &[Priced]) -> String {
+fn comparison(plans: &[Priced], alone: &Priced) -> String {
     let heads =
         ["strategy", "epoch", "sent", "neighbours", "states", "shuffled", "gradients", "memory", "imbalance"];
     let mut rows = vec![heads.map(String::from)];
-    for plan in plans {
+    for (number, plan) in std::iter::once(alone).chain(plans).enumerate() {
         let sent = |of: fn(&kymo_plan::plan::Sent) -> u64| {
             readable(plan.workers.iter().map(|share| of(&share.sent)).sum())
         };
         rows.push([
-            plan.strategy.clone(),
+            if number == 0 { "one worker".into() } else { plan.strategy.clone() },
             format!("{:.3} s", plan.seconds),
             readable(plan.bytes()),
             sent(|sent| sent.neighbours + sent.collected + sent.pairs + sent.named),
@@ -119,9 +197,17 @@ fn comparison(plans: &[Priced]) -> String {
         text.push('\n');
     }
     let workers = plans.first().map_or(0, |plan| plan.workers.len());
-    text.push_str(&format!(
-        "{workers} workers; epoch is estimated, bytes are exact unless windows are scheduled by measurement; \
-         memory is the most a worker needs at once\n"
-    ));
+    let figures = match alone.sampled {
+        Some([looked, all]) => format!(
+            "priced from {looked} of {all} steps: all figures are estimates (--exact looks at all steps)"
+        ),
+        None => "epoch is estimated, bytes are exact unless windows are scheduled by measurement".into(),
+    };
+    text.push_str(&format!("{workers} workers; {figures}; memory is the most a worker needs at once\n"));
+    for plan in plans {
+        if let Some(note) = &plan.note {
+            text.push_str(&format!("{}: {note}\n", plan.strategy));
+        }
+    }
     text
 }

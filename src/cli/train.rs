@@ -147,6 +147,7 @@ fn opening(session: &mut Session) -> Result<String> {
             bytes(device.budget() as u64)
         ));
     }
+    text.push_str(&worker.context.slow_metrics().map_or(String::new(), |note| note + "\n"));
     text.push_str(&plan.unwrap_or_default());
     if position.epoch + position.window > 0 {
         text.push_str(&format!("{} done\n", plural(position.epoch as u64, ["epoch", "epochs"])));

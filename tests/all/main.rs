@@ -15,6 +15,7 @@ mod python;
 mod real_data;
 mod rooms;
 mod simulate;
+mod starved;
 mod tidy;
 mod train;
 mod train_bad;

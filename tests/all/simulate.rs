@@ -128,7 +128,7 @@ fn schedulers_are_listed_and_in_the_help() {
     let (listed, help) = (bench.done("list schedulers").out, bench.done("simulate --help").out);
     assert_eq!(listed.lines().count(), schedule::ALL.len());
     for (line, scheduler) in listed.lines().zip(schedule::ALL) {
-        assert!(line.starts_with(scheduler.name()) && line.ends_with(scheduler.about()), "{line}");
+        assert!(line.starts_with(scheduler.name()) && line.contains(scheduler.about()), "{line}");
         assert!(help.contains(scheduler.name()), "{help}");
     }
     for word in ["trend", "heavy", "--stragglers", "Examples:", "kymo simulate --groups 10000"] {

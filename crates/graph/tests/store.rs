@@ -107,6 +107,7 @@ fn check(store: &Store, steps: &[Whole]) {
     // Backwards, so that no step profits from the one before.
     for (t, whole) in steps.iter().enumerate().rev() {
         assert_eq!(store.snapshot(t).unwrap(), whole.snapshot, "step {t}");
+        assert_eq!(store.edges(t).unwrap(), whole.snapshot.len(), "step {t}");
         let before = if t == 0 { Snapshot::default() } else { steps[t - 1].snapshot.view() };
         assert_eq!(store.delta(t).unwrap(), Delta::between(&before, &whole.snapshot), "step {t}");
         assert_eq!(store.delta(t).unwrap().apply(&before).unwrap(), whole.snapshot);

@@ -42,18 +42,19 @@ pub fn loads(store: &Store, layout: &Layout, steps: Range<Step>) -> Result<Vec<u
 }
 
 /// The load of each vertex, summed over the steps.
-pub fn vertex_loads(store: &Store, steps: Range<Step>) -> Result<Vec<u64>> {
-    let mut loads = vec![steps.len() as u64; store.vertices()];
+pub fn vertex_loads(store: &Store, steps: impl IntoIterator<Item = Step>) -> Result<Vec<u64>> {
+    let mut loads = vec![0; store.vertices()];
     for step in steps {
+        loads.iter_mut().for_each(|load| *load += 1);
         store.snapshot(step)?.edges.iter().for_each(|edge| loads[edge.target() as usize] += 1);
     }
     Ok(loads)
 }
 
 /// The load of each of the steps, in order.
-pub fn step_loads(store: &Store, steps: Range<Step>) -> Result<Vec<u64>> {
-    let load = |step| Ok((store.vertices() + store.snapshot(step)?.len()) as u64);
-    steps.map(load).collect()
+pub fn step_loads(store: &Store, steps: impl IntoIterator<Item = Step>) -> Result<Vec<u64>> {
+    let load = |step| Ok((store.vertices() + store.edges(step)?) as u64);
+    steps.into_iter().map(load).collect()
 }
 
 fn check(store: &Store, layout: &Layout, steps: &Range<Step>) -> Result<()> {

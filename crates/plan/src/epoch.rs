@@ -135,12 +135,14 @@ impl Epochs {
 impl EpochPlan {
     /// The plan of a schedule in its own order, for groups of which nothing but a number is known.
     pub fn of_schedule(schedule: &Schedule) -> EpochPlan {
-        let groups = schedule.iterations.iter().flatten().flatten();
-        let count = groups.max().map_or(0, |last| last + 1);
-        let workers = schedule.iterations.first().map_or(0, Vec::len);
-        let (windows, assignment) =
-            ((0..count).map(|group| group..group + 1).collect(), Assignment::Scheduled(schedule.clone()));
-        Epochs { windows, workers, seed: None, assignment }.plan(0)
+        // Numbers may come from a file and be anything: nothing is as long as they are high.
+        let batch = |&number: &usize| {
+            let steps = number..number.saturating_add(1);
+            Batch::whole(Window { number, steps, salt: number as u64 })
+        };
+        let bin = |bin: &Vec<usize>| bin.iter().map(batch).collect();
+        let iteration = |bins: &Vec<Vec<usize>>| Iteration { workers: bins.iter().map(bin).collect() };
+        EpochPlan { epoch: 0, iterations: schedule.iterations.iter().map(iteration).collect() }
     }
 
     /// The numbers of the windows that each worker runs in each iteration.
@@ -339,6 +341,20 @@ mod tests {
         assert_eq!(plan.windows(), 7);
         plan.iterations[0].workers[0][1] = first;
         assert!(plan.check(&made.windows, 2).is_err());
+    }
+
+    /// The plan of a schedule is that of its windows, and one with a forged number is merely refused.
+    #[test]
+    fn a_schedule_becomes_a_plan_whatever_its_numbers() {
+        let schedule = Schedule { iterations: vec![vec![vec![2, 0], vec![]], vec![vec![1], vec![3]]] };
+        let windows = (0..4).map(|group| group..group + 1).collect();
+        let assignment = Assignment::Scheduled(schedule.clone());
+        let expected = Epochs { windows, workers: 2, seed: None, assignment }.plan(0);
+        assert_eq!(EpochPlan::of_schedule(&schedule), expected);
+        let forged = Schedule { iterations: vec![vec![vec![usize::MAX], vec![1_000_000_000_000_000_000]]] };
+        let plan = EpochPlan::of_schedule(&forged);
+        assert_eq!(plan.schedule(), forged);
+        assert!(plan.check(&[0..1, 1..2], 2).is_err());
     }
 
     #[test]

@@ -183,6 +183,11 @@ impl Layout {
         }
     }
 
+    /// Whether every step has one owner.
+    pub fn is_by_step(&self) -> bool {
+        matches!(self.0.kind, Kind::Step(..))
+    }
+
     /// Whether every vertex has one owner over these steps.
     pub fn stays(&self, steps: Range<Step>) -> bool {
         match &self.0.kind {

@@ -11,6 +11,7 @@ pub mod epoch;
 pub mod error;
 pub mod layout;
 pub mod partition;
+mod parts;
 pub mod plan;
 pub mod price;
 pub mod route;

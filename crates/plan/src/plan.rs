@@ -54,6 +54,25 @@ pub struct Share {
     pub seconds: f64,
 }
 
+impl Share {
+    /// As if there were this many times the windows; what follows from the number of iterations stays.
+    pub(crate) fn scale(&mut self, times: f64) {
+        let scaled = |value: u64| (value as f64 * times).round() as u64;
+        let Sent { neighbours, states, shuffled, collected, pairs, named, gradients } = self.sent;
+        self.sent = Sent {
+            neighbours: scaled(neighbours),
+            states: scaled(states),
+            shuffled: scaled(shuffled),
+            collected: scaled(collected),
+            pairs: scaled(pairs),
+            named: scaled(named),
+            gradients,
+        };
+        (self.cells, self.edges) = (scaled(self.cells), scaled(self.edges));
+        self.seconds *= times;
+    }
+}
+
 /// What all workers will do in an epoch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
@@ -76,6 +95,21 @@ pub struct Plan {
     pub chart: Option<String>,
     /// Edges between vertices of different workers, over all steps that are trained on.
     pub edge_cut: u64,
+    /// Steps that were looked at and steps that are trained on, where not all were looked at: then everything
+    /// is an estimate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sampled: Option<[usize; 2]>,
+    /// Something to know about how it was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+/// The busiest worker over the mean: 1 where all are equally busy, or nobody is; at most their number, where
+/// one does everything.
+pub fn imbalance(seconds: &[f64]) -> f64 {
+    let most = seconds.iter().copied().fold(0.0, f64::max);
+    let mean = seconds.iter().sum::<f64>() / seconds.len().max(1) as f64;
+    if mean > 0.0 { most / mean } else { 1.0 }
 }
 
 impl Plan {
@@ -91,10 +125,7 @@ impl Plan {
 
     /// The busiest worker over the mean.
     pub fn imbalance(&self) -> f64 {
-        let most = self.workers.iter().map(|share| share.seconds).fold(0.0, f64::max);
-        let mean =
-            self.workers.iter().map(|share| share.seconds).sum::<f64>() / self.workers.len().max(1) as f64;
-        if mean > 0.0 { most / mean } else { 1.0 }
+        imbalance(&self.workers.iter().map(|share| share.seconds).collect::<Vec<f64>>())
     }
 
     /// Fails where a worker needs more memory than there is for each; says what is missing.
@@ -119,15 +150,16 @@ impl Plan {
     }
 }
 
-/// Bytes with a unit.
+/// Bytes with a unit: `812 B`, `1.2 GiB`.
 pub fn readable(bytes: u64) -> String {
-    let units = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let power = if bytes == 0 { 0 } else { (bytes.ilog2() / 10) as usize };
-    let unit = units[power.min(units.len() - 1)];
-    match power {
-        0 => format!("{bytes} B"),
-        _ => format!("{:.1} {unit}", bytes as f64 / 1024f64.powi(power.min(units.len() - 1) as i32)),
+    let (mut value, mut units) = (bytes as f64, ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"].into_iter());
+    let mut unit = None;
+    // What counts is what is printed: a byte less than a MiB is 1.0 MiB, not 1024.0 KiB.
+    while (10.0 * value).round() / 10.0 >= 1024.0 {
+        unit = units.next();
+        value /= 1024.0;
     }
+    unit.map_or(format!("{bytes} B"), |unit| format!("{value:.1} {unit}"))
 }
 
 impl fmt::Display for Plan {
@@ -175,6 +207,15 @@ impl fmt::Display for Plan {
                 "\nno schedule takes less than {bound:.3} s: this one is within {gap:.2} % of the best"
             )?;
         }
+        if let Some([looked, all]) = self.sampled {
+            write!(
+                f,
+                "\npriced from {looked} of {all} steps: all figures are estimates (--exact looks at all)"
+            )?;
+        }
+        if let Some(note) = &self.note {
+            write!(f, "\n{note}")?;
+        }
         match &self.chart {
             Some(chart) => write!(f, "\n\n{}", chart.trim_end()),
             None => Ok(()),
@@ -185,6 +226,22 @@ impl fmt::Display for Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_go_by_1024() {
+        let cases = [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1.0 KiB"),
+            ((1 << 20) - 1, "1.0 MiB"),
+            (1_288_490_189, "1.2 GiB"),
+            (1 << 60, "1.0 EiB"),
+            (u64::MAX, "16.0 EiB"),
+        ];
+        for (bytes, text) in cases {
+            assert_eq!(readable(bytes), text);
+        }
+    }
 
     #[test]
     fn a_plan_that_does_not_fit_says_by_how_much() {
@@ -199,6 +256,8 @@ mod tests {
             edge_cut: 0,
             bound: None,
             chart: None,
+            sampled: None,
+            note: None,
         };
         assert!(plan.check_memory(3 << 20).is_ok());
         let error = plan.check_memory(2 << 20).unwrap_err().to_string();

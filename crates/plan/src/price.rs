@@ -1,6 +1,7 @@
 //! What a way of sharing the work costs, before it is paid.
 //!
-//! Bytes are exact: they follow from the same routes that rows will take. Memory counts what is held at once.
+//! Bytes are exact: they follow from the same routes that rows will take; where only a sample of the windows
+//! is looked at, the others are taken to be like them. Memory counts what is held at once.
 //! Time is an estimate from rates of a machine; which strategy is faster than another depends on them less
 //! than how fast each is.
 
@@ -8,10 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use kymo_graph::{Step, Store, Vertex};
+use rayon::prelude::*;
 
 use crate::batch::Window;
 use crate::epoch::EpochPlan;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::layout::Owners;
+use crate::parts::{Part, parts};
 use crate::plan::{Plan, Sent, Share};
 use crate::route::Route;
 use crate::shares::{OwnersKey, Ownership, Shares};
@@ -43,7 +47,8 @@ const VERTEX_BYTES: u64 = 60;
 
 /// Bytes of a snapshot in memory, with this many vertices, edges and columns of features.
 pub fn snapshot_bytes(vertices: u64, edges: u64, columns: u64) -> u64 {
-    edges * EDGE_BYTES + vertices * (VERTEX_BYTES + 4 * columns)
+    let rows = vertices.saturating_mul(columns.saturating_mul(4).saturating_add(VERTEX_BYTES));
+    edges.saturating_mul(EDGE_BYTES).saturating_add(rows)
 }
 
 /// What is to be priced.
@@ -64,6 +69,22 @@ pub struct Job<'a> {
     pub follows: bool,
     /// The pairs that the task asks about in a window.
     pub pairs: &'a AskPairs<'a>,
+    /// The numbers of the windows that are looked at, ascending; all where this is nothing.
+    pub sample: Option<&'a [usize]>,
+}
+
+impl Job<'_> {
+    /// The windows that are looked at.
+    fn looked(&self) -> Vec<&Range<Step>> {
+        match self.sample {
+            Some(sample) => sample.iter().filter_map(|&number| self.windows.get(number)).collect(),
+            None => self.windows.iter().collect(),
+        }
+    }
+
+    fn looks_at(&self, window: usize) -> bool {
+        self.sample.is_none_or(|sample| sample.binary_search(&window).is_ok())
+    }
 }
 
 /// Pairs of vertices that a task asks about at a step: each is looked at where the first is.
@@ -101,11 +122,15 @@ pub fn price(strategy: &str, job: &Job<'_>, rates: Rates) -> Result<Plan> {
         Pricing { job, shares, rates, workers: vec![Share::default(); job.workers], routes: BTreeMap::new() };
     let (mut seconds, mut edge_cut) = (0.0, 0);
     let parts = pricing.steps(&mut edge_cut)?;
+    let (scales, times) = (pricing.scales(), job.windows.len() as f64 / job.looked().len().max(1) as f64);
+    let counts = |window: &&Window| !scales || job.looks_at(window.number);
     for iteration in &job.epoch.iterations {
         if let Some(shares) = shares {
-            for window in iteration.windows() {
+            for window in iteration.windows().into_iter().filter(counts) {
                 seconds += pricing.window(shares, &parts, &window.steps);
-                pricing.pairs(shares, window)?;
+                if job.looks_at(window.number) {
+                    pricing.pairs(shares, window)?;
+                }
                 pricing.brought(shares, window);
             }
         } else {
@@ -117,6 +142,23 @@ pub fn price(strategy: &str, job: &Job<'_>, rates: Rates) -> Result<Plan> {
             }
             seconds += slowest;
         }
+    }
+    for share in pricing.workers.iter_mut().filter(|_| job.sample.is_some()) {
+        match scales {
+            true => share.scale(times),
+            // Pairs alone were looked at in the sample alone.
+            false => share.sent.pairs = (share.sent.pairs as f64 * times).round() as u64,
+        }
+    }
+    if scales {
+        seconds *= times;
+        let steps = |windows: &[&Range<Step>]| {
+            windows.iter().flat_map(|window| (*window).clone()).collect::<BTreeSet<Step>>().len() as f64
+        };
+        let all: Vec<&Range<Step>> = job.windows.iter().collect();
+        edge_cut = (edge_cut as f64 * steps(&all) / steps(&job.looked()).max(1.0)).round() as u64;
+    }
+    for _ in &job.epoch.iterations {
         pricing.reduce();
         seconds += closing_seconds(job, rates);
     }
@@ -131,17 +173,9 @@ pub fn price(strategy: &str, job: &Job<'_>, rates: Rates) -> Result<Plan> {
         bound: None,
         chart: None,
         edge_cut,
+        sampled: None,
+        note: None,
     })
-}
-
-/// What a worker has of a step.
-#[derive(Clone, Default)]
-struct Part {
-    own: u64,
-    beyond: u64,
-    edges: u64,
-    /// Rows of neighbours that it sends and receives.
-    rows: [u64; 2],
 }
 
 /// Of each step and owners, the parts of all workers.
@@ -161,44 +195,71 @@ struct Pricing<'a> {
 impl Pricing<'_> {
     /// Looks at every step once.
     fn steps(&self, edge_cut: &mut u64) -> Result<Parts> {
-        let mut parts = Parts::new();
-        for window in self.job.windows {
+        let (store, workers, shares) = (self.job.store, self.job.workers, self.shares);
+        let mut wanted: BTreeMap<(Step, OwnersKey), Option<Ownership>> = BTreeMap::new();
+        for window in self.job.looked() {
             for t in window.clone() {
-                let place = self.shares.map(|shares| shares.structure(window, t));
-                let key = (t, place.as_ref().map_or(WHOLE, Ownership::key));
-                if parts.contains_key(&key) {
-                    continue;
-                }
-                let snapshot = self.job.store.snapshot(t)?;
-                let vertices = self.job.store.vertices() as u64;
-                let (Some(shares), Some(place)) = (self.shares, place) else {
-                    parts.insert(
-                        key,
-                        vec![Part { own: vertices, edges: snapshot.len() as u64, ..Part::default() }],
-                    );
-                    continue;
-                };
-                let owners = place.owners();
-                let mut all = Vec::with_capacity(self.job.workers);
-                for worker in 0..self.job.workers {
-                    let halo = shares.halo(&snapshot, &place, worker);
-                    let rows = [halo.route.rows_sent() as u64, halo.route.rows_received() as u64];
-                    all.push(Part {
-                        own: halo.own.len() as u64,
-                        beyond: halo.beyond.len() as u64,
-                        edges: 0,
-                        rows,
-                    });
-                }
-                for edge in snapshot.edges.iter() {
-                    let (source, target) = (owners.of(edge.source()), owners.of(edge.target()));
-                    all[target].edges += 1;
-                    *edge_cut += u64::from(source != target);
-                }
-                parts.insert(key, all);
+                let place = shares.map(|shares| shares.structure(window, t));
+                wanted.insert((t, place.as_ref().map_or(WHOLE, Ownership::key)), place);
             }
         }
+        let vertices = store.vertices();
+        let look = |(key, place): ((Step, OwnersKey), Option<Ownership>)| {
+            let whole = || {
+                Ok::<_, Error>(Part {
+                    own: vertices as u64,
+                    edges: store.edges(key.0)? as u64,
+                    ..Part::default()
+                })
+            };
+            let Some((shares, place)) = shares.zip(place) else { return Ok((key, vec![whole()?], 0)) };
+            if let Owners::One(worker) = place.owners() {
+                let mut parts = vec![Part::default(); workers];
+                parts[worker] = whole()?;
+                return Ok((key, parts, 0));
+            }
+            let snapshot = store.snapshot(key.0)?;
+            let (parts, cut) = parts(&snapshot, place.owners(), vertices, workers, shares.needs().out_edges);
+            Ok((key, parts, cut))
+        };
+        let looked = wanted.into_par_iter().map(look).collect::<Result<Vec<_>>>()?;
+        *edge_cut += looked.iter().map(|(_, _, cut)| cut).sum::<u64>();
+        let mut parts: Parts = looked.into_iter().map(|(key, parts, _)| (key, parts)).collect();
+        if self.job.sample.is_some() && !self.scales() {
+            self.fill_in(&mut parts);
+        }
         Ok(parts)
+    }
+
+    /// Whether windows that are looked at stand for the others, because only a look tells what moves. Where
+    /// steps are whole, nothing but the number of their edges has to be guessed.
+    fn scales(&self) -> bool {
+        self.job.sample.is_some() && self.shares.is_some_and(|shares| !shares.has_whole_steps())
+    }
+
+    /// Whole steps that were not looked at: their edges lie on a line between those of the steps around them.
+    fn fill_in(&self, parts: &mut Parts) {
+        let edges = |parts: &[Part]| parts.iter().map(|part| part.edges).sum::<u64>() as f64;
+        let known: Vec<(Step, f64)> = parts.iter().map(|((t, _), parts)| (*t, edges(parts))).collect();
+        let own = self.job.store.vertices() as u64;
+        for (window, t) in self.job.windows.iter().flat_map(|window| window.clone().map(move |t| (window, t)))
+        {
+            let key = self.shares.map_or(WHOLE, |shares| shares.structure(window, t).key());
+            parts.entry((t, key)).or_insert_with(|| {
+                let after = known.partition_point(|&(step, _)| step < t);
+                let (left, right) = (known.get(after.wrapping_sub(1)), known.get(after));
+                let edges = match (left, right) {
+                    (Some(&(from, low)), Some(&(to, high))) => {
+                        low + (high - low) * (t - from) as f64 / (to - from) as f64
+                    }
+                    (one, other) => one.or(other).map_or(0.0, |&(_, edges)| edges),
+                };
+                let owner = if let (Some(_), OwnersKey::One(owner)) = (self.shares, key) { owner } else { 0 };
+                let mut all = vec![Part::default(); if self.shares.is_some() { self.job.workers } else { 1 }];
+                all[owner] = Part { own, edges: edges.round() as u64, ..Part::default() };
+                all
+            });
+        }
     }
 
     /// Seconds of structure and of rows for one step of one part, forward and backward.
@@ -361,10 +422,12 @@ impl Pricing<'_> {
         let mut most = vec![0; self.job.workers];
         for (worker, most) in most.iter_mut().enumerate() {
             for iteration in &self.job.epoch.iterations {
+                let known = |window: &&Window| !self.scales() || self.job.looks_at(window.number);
                 let windows: Vec<&Range<Step>> = iteration
                     .of(worker)
                     .iter()
                     .flat_map(|batch| &batch.windows)
+                    .filter(known)
                     .map(|window| &window.steps)
                     .collect();
                 for (place, window) in windows.iter().enumerate() {

@@ -109,6 +109,22 @@ impl Shares {
         LayoutId { version: self.version, time }
     }
 
+    /// Whether one worker has all vertices of a step while structure is encoded, at every step.
+    pub fn has_whole_steps(&self) -> bool {
+        match &self.cut {
+            Cut::Fixed(partition) => partition.structure.is_by_step(),
+            Cut::PerWindow => true,
+        }
+    }
+
+    /// Something to know about how the cells were made.
+    pub fn note(&self) -> Option<&str> {
+        match &self.cut {
+            Cut::Fixed(partition) => partition.note.as_deref(),
+            Cut::PerWindow => None,
+        }
+    }
+
     /// How many vertices there are.
     pub fn vertices(&self) -> usize {
         self.vertices

@@ -1,6 +1,7 @@
 //! Ways to be parallel, by the names that the field gives them.
 
 use crate::error::{Error, Result};
+use crate::schedule;
 
 /// How the work of training is shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +31,16 @@ pub struct Strategy {
     pub about: &'static str,
     /// What it does.
     pub scheme: Scheme,
+}
+
+impl Strategy {
+    /// Whether all that it needs was built in.
+    pub fn is_built(&self) -> bool {
+        match self.scheme {
+            Scheme::Scheduled(name) => schedule::find(name).is_ok_and(|scheduler| scheduler.is_there()),
+            Scheme::Groups | Scheme::Cells { .. } => true,
+        }
+    }
 }
 
 /// Every strategy, in the order of the help.
@@ -110,7 +121,7 @@ mod tests {
             assert_eq!(find(strategy.name).unwrap(), strategy);
             assert!(!strategy.about.is_empty() && !strategy.about.contains('\n'));
             if let Scheme::Scheduled(scheduler) = strategy.scheme {
-                assert_eq!(crate::schedule::find(scheduler).unwrap().name(), scheduler);
+                assert_eq!(schedule::find(scheduler).unwrap().name(), scheduler);
             }
             if let Scheme::Cells { partitioner, .. } = strategy.scheme {
                 assert_eq!(partition::find(partitioner).unwrap().name(), partitioner);

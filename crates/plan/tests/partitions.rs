@@ -8,6 +8,7 @@ use kymo_graph::generate::{self, Params};
 use kymo_graph::store::{Plan, Writer};
 use kymo_graph::{Edge, Ids, Progress, Snapshot, StepData, StepEdges, Store};
 use kymo_plan::cut::{edge_cut, loads, step_loads, vertex_loads};
+use kymo_plan::partition::Effort;
 use kymo_plan::partition::{ALL, find};
 use kymo_plan::{Ask, Layout, Partition, Result};
 use proptest::prelude::*;
@@ -17,9 +18,12 @@ fn partition(name: &str, ask: &Ask<'_>) -> Result<Partition> {
 }
 
 fn layout(name: &str, store: &Store, workers: usize) -> Layout {
-    partition(name, &Ask { store, steps: 0..store.steps(), window: store.steps(), workers, seed: 1 })
-        .unwrap()
-        .structure
+    partition(
+        name,
+        &Ask { store, steps: 0..store.steps(), window: store.steps(), workers, seed: 1, effort: Effort::ALL },
+    )
+    .unwrap()
+    .structure
 }
 
 fn write(path: &Path, vertices: usize, steps: &[Vec<(u32, u32)>]) -> Store {
@@ -82,7 +86,7 @@ proptest! {
         let store = write(&folder.path().join("store"), vertices, &steps);
         let (first, last) = (first.min(last) % steps.len(), first.max(last) % steps.len());
         let steps = first.min(last)..last.max(first) + 1;
-        let ask = Ask { store: &store, window: steps.len(), steps, workers, seed };
+        let ask = Ask { store: &store, window: steps.len(), steps, workers, seed, effort: Effort::ALL };
         for name in ALL.iter().map(|partitioner| partitioner.name()) {
             let made = partition(name, &ask).unwrap();
             check(&made.structure, &store, workers);
@@ -215,8 +219,11 @@ fn stars_and_more_workers_than_vertices_are_shared_out() {
 fn steps_outside_the_range_follow_the_nearest_run() {
     let folder = tempfile::tempdir().unwrap();
     let store = write(&folder.path().join("store"), 3, &vec![vec![(0, 1)]; 8]);
-    let made =
-        partition("snapshot", &Ask { store: &store, steps: 2..6, window: 4, workers: 2, seed: 1 }).unwrap();
+    let made = partition(
+        "snapshot",
+        &Ask { store: &store, steps: 2..6, window: 4, workers: 2, seed: 1, effort: Effort::ALL },
+    )
+    .unwrap();
     let owners: Vec<usize> = (0..8).map(|step| made.structure.owner(0, step)).collect();
     assert_eq!(owners, [0, 0, 0, 0, 1, 1, 1, 1]);
 }
@@ -227,9 +234,12 @@ fn what_cannot_be_followed_is_refused_and_named() {
     let store = write(&folder.path().join("store"), 3, &[vec![(0, 1)], vec![]]);
     for name in ALL.iter().map(|partitioner| partitioner.name()) {
         let refused = |steps: std::ops::Range<usize>, workers: usize| {
-            partition(name, &Ask { store: &store, window: steps.len(), steps, workers, seed: 1 })
-                .unwrap_err()
-                .to_string()
+            partition(
+                name,
+                &Ask { store: &store, window: steps.len(), steps, workers, seed: 1, effort: Effort::ALL },
+            )
+            .unwrap_err()
+            .to_string()
         };
         assert!(refused(0..2, 0).starts_with("workers: "), "{name}");
         assert!(refused(0..2, 65536).starts_with("workers: "), "{name}");

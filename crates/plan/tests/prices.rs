@@ -9,6 +9,7 @@ use std::path::Path;
 use kymo_graph::store::{Plan as Wanted, Writer};
 use kymo_graph::{Edge, Ids, Snapshot, StepData, StepEdges, Store};
 use kymo_plan::cut::edge_cut;
+use kymo_plan::partition::Effort;
 use kymo_plan::plan::Sent;
 use kymo_plan::price::{Job, Rates, price, snapshot_bytes, window_bytes};
 use kymo_plan::strategy::{self, Scheme, Strategy as Way};
@@ -37,7 +38,14 @@ fn cut(way: &Way, store: &Store, workers: usize, seed: u64) -> Option<Cut> {
         Scheme::Groups | Scheme::Scheduled(_) => None,
         Scheme::Cells { per_window: true, .. } => Some(Cut::PerWindow),
         Scheme::Cells { partitioner, .. } => {
-            let ask = Ask { store, steps: 0..store.steps(), window: store.steps(), workers, seed };
+            let ask = Ask {
+                store,
+                steps: 0..store.steps(),
+                window: store.steps(),
+                workers,
+                seed,
+                effort: Effort::ALL,
+            };
             Some(Cut::Fixed(partition::find(partitioner).unwrap().partition(&ask).unwrap()))
         }
     }
@@ -196,7 +204,7 @@ proptest! {
         let alone = epoch(Assignment::InTurns(at_once), 1);
         let job = Job {
             store: &store, windows: &windows, epoch: &alone, shares: None, work: &work, workers: 1,
-            follows: false, pairs: &none,
+            follows: false, pairs: &none, sample: None,
         };
         let needs = ModelNeeds { out_edges, carries_state };
         let whole = price("psg", &job, Rates::default()).unwrap();
@@ -315,6 +323,7 @@ fn memory_counts_the_window_that_is_read_ahead() {
             workers: 1,
             follows: false,
             pairs: &none,
+            sample: None,
         };
         assert_eq!(window_bytes(&job).unwrap().len(), 3);
         price("psg", &job, Rates::default()).unwrap().memory()

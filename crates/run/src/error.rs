@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use kymo_plan::plan::readable;
+
 /// What every fallible function of this crate returns.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -45,6 +47,22 @@ pub enum Error {
         path: PathBuf,
         /// What the operating system answered.
         source: std::io::Error,
+    },
+    /// There is not enough memory for what was asked.
+    #[error(
+        "{what} takes about {}, {} of memory are available; {advice}",
+        readable(*needed),
+        readable(*available)
+    )]
+    Memory {
+        /// What would take it.
+        what: String,
+        /// Bytes that it would take.
+        needed: u64,
+        /// Bytes that there are.
+        available: u64,
+        /// What would take less.
+        advice: String,
     },
     /// Another worker has gone, or does not do its part: its own error says why.
     #[error("worker {rank} {what}; look for what worker {rank} said last")]
@@ -155,7 +173,9 @@ impl Error {
                 Class::Settings
             }
             Error::Model(error) => of_model(error),
-            Error::Trace(kymo_trace::Error::Resource { .. }) | Error::Resource { .. } => Class::Resource,
+            Error::Trace(kymo_trace::Error::Resource { .. })
+            | Error::Resource { .. }
+            | Error::Memory { .. } => Class::Resource,
             Error::Trace(_) | Error::File { .. } => Class::Input,
             Error::Settings { .. } => Class::Settings,
             Error::Peer { .. } => Class::Peer,

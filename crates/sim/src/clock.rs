@@ -111,12 +111,10 @@ impl<'a> Epoch<'a> {
             iterations += 1;
         }
         let seconds = clock(computed, iterations);
-        let most = busy.iter().copied().fold(0.0, f64::max);
-        let mean = busy.iter().sum::<f64>() / workers.max(1) as f64;
         let paid = workers as f64 * seconds;
         Simulated {
             seconds,
-            imbalance: if mean > 0.0 { most / mean } else { 1.0 },
+            imbalance: kymo_plan::plan::imbalance(&busy),
             efficiency: if paid > 0.0 { useful / paid } else { 1.0 },
             all_reduce: iterations as f64 * self.close,
             busy,

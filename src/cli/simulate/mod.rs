@@ -11,6 +11,7 @@ use kymo_files::is_stream;
 use kymo_graph::Store;
 use kymo_plan::EpochPlan;
 use kymo_plan::schedule::{self, Gantt, Instance, Limit, Reuse, Scheduled, Scheduler};
+use kymo_run::config::machine::require;
 use kymo_run::{Error, Result};
 use kymo_sim::{
     AllReduce, Cluster, Distribution, Groups, Linear, Shape, Simulated, Size, Stragglers, Synthetic,
@@ -26,6 +27,9 @@ use report::{Line, Report};
 const MEAN: f64 = 0.2;
 /// Bytes of a number of the gradient.
 const NUMBER: u64 = 4;
+/// Bytes that a group takes in schedules, about, and that a worker does.
+const GROUP_BYTES: u64 = 1000;
+const WORKER_BYTES: u64 = 300;
 
 /// Compare schedulers on a simulated cluster, from a few workers to thousands
 ///
@@ -246,6 +250,7 @@ impl Simulate {
     }
 
     fn made_up(&self, groups: usize) -> Result<Groups> {
+        require_groups(groups)?;
         let of_store = [
             ("--costs", self.costs.is_some()),
             ("--seconds-per-vertex", self.seconds_per_vertex.is_some()),
@@ -263,6 +268,8 @@ impl Simulate {
     }
 
     fn cluster(&self, workers: usize) -> Result<Cluster> {
+        let needed = (workers as u64).saturating_mul(WORKER_BYTES);
+        require(&format!("a cluster of {workers} workers"), needed, "lower --workers")?;
         let shape = choose("--all-reduce", &self.all_reduce, &Shape::ALL, Shape::name)?;
         let bytes = self.parameters.checked_mul(NUMBER).ok_or_else(|| {
             Error::settings("--parameters", format!("found {}, expected fewer", self.parameters))
@@ -289,7 +296,9 @@ impl Simulate {
         };
         let overhead = cluster.all_reduce.seconds(cluster.workers);
         let plain = Instance::new(groups.costs.clone(), cluster.workers);
-        Ok(Instance { most: self.most, overhead, reuse, ..plain })
+        // More than all of them are as many as all of them.
+        let most = self.most.min(plain.groups().max(1));
+        Ok(Instance { most, overhead, reuse, ..plain })
     }
 
     fn limit(&self) -> Result<Limit> {
@@ -330,7 +339,11 @@ impl Simulate {
     }
 }
 
-/// An error under the name of the option that it is about.
+fn require_groups(groups: usize) -> Result<()> {
+    let needed = (groups as u64).saturating_mul(GROUP_BYTES);
+    require(&format!("a schedule of {groups} groups"), needed, "lower --groups")
+}
+
 /// The cost model in a file that training wrote.
 fn cost_model(path: &Path) -> Result<Linear> {
     let bytes = std::fs::read(path).map_err(Error::resource("cannot read", path))?;
@@ -344,6 +357,7 @@ fn cost_model(path: &Path) -> Result<Linear> {
     Ok(Linear { vertex: seconds("vertex")?, edge: seconds("edge")?, snapshot: seconds("snapshot")? })
 }
 
+/// An error under the name of the option that it is about.
 fn typed(error: kymo_sim::Error) -> Error {
     match error {
         kymo_sim::Error::Plan(error) => Error::Plan(error),

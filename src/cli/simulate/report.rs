@@ -80,7 +80,7 @@ impl Line {
             format!("{:.3} s", self.epoch),
             format!("{over:.4}"),
             format!("{:.2} %", 100.0 * self.gap),
-            format!("{:.3}", self.imbalance),
+            format!("{:.2}", self.imbalance),
             format!("{:.2} %", 100.0 * self.efficiency),
             self.iterations.to_string(),
             format!("{:.1} ms{cut}", 1000.0 * self.scheduled),

@@ -38,6 +38,9 @@ pub struct Params {
 /// Widest row of features: wider ones are a mistyped number.
 const WIDEST: usize = 1 << 16;
 
+/// The most steps that can be made.
+const MOST_STEPS: usize = 1 << 24;
+
 impl Params {
     /// The defaults of the kinds that copy no published dataset.
     pub const GENERIC: Params = Params {
@@ -86,6 +89,10 @@ impl Params {
     pub(super) fn check_growth(&self, room: usize, limit: &str) -> Result<()> {
         if self.steps == 0 {
             return Err(Error::settings("--steps", "0 steps were asked for; use at least 1"));
+        }
+        if self.steps > MOST_STEPS {
+            let problem = format!("{} steps were asked for; use at most {MOST_STEPS}", self.steps);
+            return Err(Error::settings("--steps", problem));
         }
         check_range("--edge-change", self.edge_change, 2.0)?;
         let (edges, trend, most) = (self.edges, self.trend, most_edges(room, self.trend));
@@ -136,6 +143,7 @@ mod tests {
                 "at most 60",
             ),
             (Params { steps: 0, ..base.clone() }, "--steps", "at least 1"),
+            (Params { steps: usize::MAX, ..base.clone() }, "--steps", "at most 16777216"),
             (Params { edge_change: 2.1, ..base.clone() }, "--edge-change", "0 to 2"),
             (Params { edge_change: f64::NAN, ..base.clone() }, "--edge-change", "NaN"),
             (Params { feature_change: -0.1, ..base.clone() }, "--feature-change", "0 to 1"),

@@ -234,8 +234,8 @@ impl Column {
         (shared + range) / 2.0
     }
 
-    /// Whether another column follows from this one: each value here goes with one there, which is not just as
-    /// varied. Such a column says something about the vertices in this one.
+    /// Whether another column follows from this one: each value here goes with one there, which is not just
+    /// as varied. Such a column says something about the vertices in this one.
     pub fn decides(&self, other: &Column) -> bool {
         let mut known = FxHashMap::default();
         let follows = self
@@ -253,8 +253,8 @@ fn hash(text: &str) -> u64 {
     hasher.finish()
 }
 
-/// The kind of a column with these counts of kinds. A few values of another kind do not decide: the reader will
-/// say where they are.
+/// The kind of a column with these counts of kinds. A few values of another kind do not decide: the reader
+/// will say where they are.
 fn mostly(counts: [usize; 6], rows: usize) -> Kind {
     let count = |kind: Kind| counts[kind as usize];
     let odd = if rows < 4 { 0 } else { (rows / 20).max(1) };

@@ -80,57 +80,58 @@ fn told(given: &[String]) -> Result<Layout> {
 
 /// What the columns of a table mean.
 pub fn reading(name: &str, sample: &Sample, hints: &Hints, konect: bool) -> Result<Reading> {
-    let reading = infer(sample, hints.timed || hints.unit().is_some(), konect).map_err(|readings| {
-        let ways: Vec<String> = readings.iter().map(|reading| reading.words().join(",")).collect();
-        match ways.as_slice() {
-            [_, _, ..] => {
-                let say: Vec<String> = ways.iter().take(3).map(|way| format!("--columns {way}")).collect();
-                let problem = "nothing in its columns tells which of them mean what; say";
-                unrecognised(name, &format!("{problem} {} (_ skips one)", say.join(" or ")))
-            }
-            _ => {
-                let found = sample.header.as_ref().map_or(String::new(), |names| format!(" ({})", listed(names)));
-                let hint = vec!["_"; sample.columns.len().saturating_sub(3)].join(",");
-                let hint = if hint.is_empty() { hint } else { format!(",{hint}") };
-                unrecognised(
-                    name,
-                    &format!(
-                        "found {} columns{found}, expected a source and a target of edges among them, whole \
-                         numbers or names; name all columns, as in --columns source,target,time{hint} (_ skips one)",
-                        sample.columns.len()
-                    ),
-                )
-            }
-        }
-    })?;
-    let when = reading.place(Role::Time).or(reading.place(Role::Step));
-    let unread = |index: usize| reading.roles[index].is_none() && sample.columns[index].is_like_dates();
-    if let Some(column) = (0..sample.columns.len()).find(|&index| when.is_none() && unread(index)) {
-        let example = &sample.columns[column].example;
+    let timed = hints.timed || hints.unit().is_some();
+    let reading =
+        infer(sample, timed, konect).map_err(|likely| unrecognised(name, &doubt(sample, &likely)))?;
+    match unread_time(sample, &reading) {
+        Some(problem) => Err(unrecognised(name, &problem)),
+        None => Ok(reading),
+    }
+}
+
+/// What to say where several readings are about as likely, or none is possible.
+fn doubt(sample: &Sample, likely: &[Reading]) -> String {
+    if !likely.is_empty() {
+        let say = |reading: &Reading| format!("--columns {}", reading.words().join(","));
+        let ways: Vec<String> = likely.iter().take(3).map(say).collect();
+        let problem = "nothing in its columns tells which of them mean what; say";
+        return format!("{problem} {} (_ skips one)", ways.join(" or "));
+    }
+    let count = sample.columns.len();
+    let names = sample.header.as_ref().map_or(String::new(), |names| format!(" ({})", listed(names)));
+    let skipped = ",_".repeat(count.saturating_sub(3));
+    format!(
+        "found {count} columns{names}, expected a source and a target of edges among them, whole numbers or \
+         names; name all columns, as in --columns source,target,time{skipped} (_ skips one)"
+    )
+}
+
+/// What to say where a column that is not read looks like times, or times of day stand apart from their dates.
+fn unread_time(sample: &Sample, reading: &Reading) -> Option<String> {
+    let columns = &sample.columns;
+    let Some(when) = reading.place(Role::Time).or(reading.place(Role::Step)) else {
+        let unread = |&index: &usize| reading.roles[index].is_none() && columns[index].is_like_dates();
+        let column = (0..columns.len()).find(unread)?;
+        let example = &columns[column].example;
         let advice = date_advice(example.as_bytes()).unwrap_or_else(|| {
-            "; write them as 2012-03-01, as 2012-03-01T17:30:00Z or as numbers, or name the columns with --columns, \
-             _ for this one, to do without"
+            "; write them as 2012-03-01, as 2012-03-01T17:30:00Z or as numbers, or name the columns with \
+             --columns, _ for this one, to do without"
                 .into()
         });
-        let problem =
-            format!("column {} ('{example}') looks like times that cannot be read{advice}", column + 1);
-        return Err(unrecognised(name, &problem));
-    }
-    let clock = sample.columns.iter().position(Column::is_clock);
-    match (reading.place(Role::Time), clock) {
-        (Some(time), Some(clock)) if sample.columns[time].unit() == Some(TimeUnit::Date) => {
-            Err(unrecognised(
-                name,
-                &format!(
-                    "dates are in column {} and times of day in column {}; put both into one column, as \
-                 2012-03-01T17:30:00, or name the columns with --columns to do without the time of day",
-                    time + 1,
-                    clock + 1
-                ),
-            ))
-        }
-        _ => Ok(reading),
-    }
+        return Some(format!(
+            "column {} ('{example}') looks like times that cannot be read{advice}",
+            column + 1
+        ));
+    };
+    let clock = columns.iter().position(Column::is_clock)?;
+    (columns[when].unit() == Some(TimeUnit::Date)).then(|| {
+        format!(
+            "dates are in column {} and times of day in column {}; put both into one column, as \
+             2012-03-01T17:30:00, or name the columns with --columns to do without the time of day",
+            when + 1,
+            clock + 1
+        )
+    })
 }
 
 fn unrecognised(name: &str, problem: &str) -> Error {

@@ -1,8 +1,8 @@
 //! Which column of a table means what, where nobody said so: every way of reading it is weighed, and the
 //! likeliest is taken unless another is about as likely.
 //!
-//! What counts: the names of the columns; vertices recur, and sources and targets are mostly drawn from the same
-//! ids; times ascend, are dates, or have the size of seconds since 1970; weights have fractions, signs or few
+//! What counts: the names of the columns; vertices recur, and sources and targets are mostly drawn from the
+//! same ids; times ascend, are dates, or have the size of seconds since 1970; weights have fractions, signs or few
 //! values; and people put columns in some orders more often than in others. The numbers below are rough
 //! logarithms of how much likelier a reading is for it.
 
@@ -51,8 +51,8 @@ impl Reading {
     }
 }
 
-/// The reading of a table, or those between which nothing decides; none at all where no column can be a vertex.
-/// `timed` says that there are times, and `konect` that the input begins as files of that archive do.
+/// The reading of a table, or those between which nothing decides; none at all where no column can be a
+/// vertex. `timed` says that there are times, and `konect` that the input begins as files of that archive do.
 pub fn infer(sample: &Sample, timed: bool, konect: bool) -> Result<Reading, Vec<Reading>> {
     let mut readings = readings(sample, konect);
     readings.retain(|reading| !timed || reading.place(Role::Time).or(reading.place(Role::Step)).is_some());

@@ -166,8 +166,8 @@ fn split(
     Ok(rows)
 }
 
-/// What is between the fields of a table: the byte that splits its rows into equally many fields, the more the
-/// better, or else blanks.
+/// What is between the fields of a table: the byte that splits its rows into equally many fields, the more
+/// the better, or else blanks.
 fn separator(pieces: &[Vec<u8>], style: Style) -> Option<Separator> {
     let bytes = [b',', b'\t', b';', b'|'].into_iter().filter(|&byte| !(byte == b',' && style.decimal_comma));
     let widths: Vec<_> = bytes.map(|byte| (width(pieces, Separator::Byte(byte), style), byte)).collect();

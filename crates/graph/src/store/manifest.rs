@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::arrays::FileEntry;
 use crate::error::{Error, Result};
+use crate::snapshot::Vertex;
 use crate::time::TimeUnit;
 
 /// The name of the manifest within a store.
@@ -170,7 +171,42 @@ impl Manifest {
         if let Some(file) = files.into_iter().find(|file| outside(file)) {
             return Err(damaged(format!("the file name '{}' leads out of the store", file.name)));
         }
+        manifest.check_sizes().map_err(damaged)?;
         Ok(manifest)
+    }
+
+    /// Fails where sizes are more than the files can hold: what is made of them must not be asked of memory.
+    fn check_sizes(&self) -> std::result::Result<(), String> {
+        let bytes = |files: &mut dyn Iterator<Item = &FileEntry>| {
+            files.map(|file| file.bytes).fold(0, u64::saturating_add)
+        };
+        let (ids, parts) =
+            (bytes(&mut self.ids.iter()), bytes(&mut self.parts.iter().map(|part| &part.file)));
+        let rows = self.vertices.saturating_mul(self.features.width).saturating_mul(4);
+        let dense = self.features.kind == FeatureKind::Dense && self.steps > 0;
+        let limits = [
+            ("vertices", self.vertices, u64::from(Vertex::MAX)),
+            // An id takes eight bytes, or its name does.
+            ("vertices", self.vertices, ids / 8),
+            ("vertices on the left", self.left.unwrap_or(0), self.vertices),
+            // A step has a time, which takes sixteen.
+            ("steps", self.steps, parts / 16),
+            // An edge takes eight bytes, and may be there at every step.
+            ("edges", self.edges, (parts / 8).saturating_mul(self.steps)),
+            ("columns of features", self.features.width, u64::from(u32::MAX)),
+            // Vertices that come later have no features before: so at least one row must be there.
+            (
+                "columns of features",
+                if dense { rows.min(self.features.width.saturating_mul(4)) } else { 0 },
+                parts,
+            ),
+        ];
+        match limits.into_iter().find(|(_, found, most)| found > most) {
+            Some((what, found, most)) => {
+                Err(format!("it counts {found} {what}, its files have room for {most}"))
+            }
+            None => Ok(()),
+        }
     }
 
     /// Writes the manifest into `folder`, replacing an older one in one instant.
@@ -199,7 +235,9 @@ mod tests {
     fn a_manifest_comes_back_and_any_change_is_noticed() {
         let folder = tempfile::tempdir().unwrap();
         let provenance = serde_json::json!({"command": "ingest", "noise": 0.1, "list": [1, 2]});
-        let manifest = Manifest { vertices: 7, provenance, ..Manifest::new() }.write(folder.path()).unwrap();
+        let ids = vec![FileEntry { name: "ids".into(), bytes: 56, crc32: 0 }];
+        let manifest =
+            Manifest { vertices: 7, ids, provenance, ..Manifest::new() }.write(folder.path()).unwrap();
         assert_eq!(Manifest::read(folder.path()).unwrap(), manifest);
 
         let path = folder.path().join(NAME);
@@ -216,5 +254,55 @@ mod tests {
         assert!(error("kymo-store", "other").contains("is not the manifest of a store"));
         assert!(error("{", "").contains("damaged"));
         assert!(error("\"directed\"", "\"indirected\"").contains("unknown field"));
+    }
+
+    /// A forger of a size can forge the checksum, too, but not the files that would have to hold it.
+    #[test]
+    fn sizes_that_the_files_cannot_hold_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |bytes| FileEntry { name: "x".into(), bytes, crc32: 0 };
+        let good = Manifest {
+            vertices: 10,
+            steps: 2,
+            edges: 12,
+            features: FeatureFacts { kind: FeatureKind::Dense, width: 3, segments: 3 },
+            ids: vec![file(90)],
+            parts: vec![PartEntry { file: file(200), steps: 2 }],
+            ..Manifest::new()
+        };
+        good.clone().write(folder.path()).unwrap();
+        Manifest::read(folder.path()).unwrap();
+        let wide = FeatureFacts { width: 1_000_000_000, ..good.features };
+        let forged = [
+            ("1000000000 vertices", Manifest { vertices: 1_000_000_000, ..good.clone() }),
+            ("room for 11", Manifest { vertices: 12, ..good.clone() }),
+            (
+                "room for 4294967295",
+                Manifest { vertices: 1 << 40, ids: vec![file(u64::MAX)], ..good.clone() },
+            ),
+            ("11 vertices on the left", Manifest { left: Some(11), ..good.clone() }),
+            ("51 edges", Manifest { edges: 51, ..good.clone() }),
+            ("columns of features", Manifest { features: wide, ..good.clone() }),
+            (
+                "columns of features",
+                Manifest {
+                    features: FeatureFacts { kind: FeatureKind::Sparse, width: 1 << 40, segments: 1 },
+                    ..good.clone()
+                },
+            ),
+            (
+                "1000000000 steps",
+                Manifest {
+                    steps: 1_000_000_000,
+                    parts: vec![PartEntry { file: file(200), steps: 1_000_000_000 }],
+                    ..good.clone()
+                },
+            ),
+        ];
+        for (hint, manifest) in forged {
+            manifest.write(folder.path()).unwrap();
+            let error = Manifest::read(folder.path()).unwrap_err().to_string();
+            assert!(error.contains("the manifest is damaged") && error.contains(hint), "{error}");
+        }
     }
 }

@@ -163,6 +163,22 @@ impl Store {
         Err(Error::store(&self.path, "the store is damaged: its first step is not whole"))
     }
 
+    /// How many edges step `t` has, without a look at them.
+    pub fn edges(&self, t: Step) -> Result<usize> {
+        let (mut more, mut fewer) = (0, 0);
+        for step in (0..=t).rev() {
+            let (part, within) = self.part(step)?;
+            let (added, removed, is_whole) = part.counts(within);
+            (more, fewer) = (more + added, fewer + removed);
+            if is_whole {
+                return more
+                    .checked_sub(fewer)
+                    .ok_or_else(|| self.inconsistent(t, "more edges go than there are"));
+            }
+        }
+        Err(Error::store(&self.path, "the store is damaged: its first step is not whole"))
+    }
+
     /// What turns step `t - 1` into step `t`; for step 0, what turns nothing into it.
     pub fn delta(&self, t: Step) -> Result<Delta> {
         let (part, within) = self.part(t)?;

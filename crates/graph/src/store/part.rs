@@ -297,7 +297,7 @@ impl Part {
         let records = self.arrays.all::<Vertex>("features.vertex")?.len();
         let segments = self.arrays.all::<u32>("features.segment")?;
         length("features.segment", segments.len(), records)?;
-        if segments.iter().any(|&segment| segment as usize * self.segment_width >= width) {
+        if segments.iter().any(|&segment| (segment as usize).saturating_mul(self.segment_width) >= width) {
             return Err(self.arrays.damaged("features.segment names a segment that does not exist"));
         }
         length(
@@ -376,6 +376,12 @@ impl Part {
     /// How many edges the entry of the step lists.
     pub fn entries(&self, step: usize) -> usize {
         ["added.at", "removed.at", "reweighted.at"].into_iter().map(|at| self.range(at, step).len()).sum()
+    }
+
+    /// How many edges the entry of the step adds and takes away, and whether those it adds are all.
+    pub fn counts(&self, step: usize) -> (usize, usize, bool) {
+        let [added, removed] = ["added.at", "removed.at"].map(|at| self.range(at, step).len());
+        (added, removed, self.is(step, EDGES_ARE_ALL))
     }
 
     /// The edges of the step, where all of them are stored.

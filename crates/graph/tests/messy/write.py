@@ -44,7 +44,8 @@ def day(seconds, form="%Y-%m-%d"):
 
 E0 = 1_577_836_800  # 2020-01-01
 draw = random.Random(0)
-NAMES = "ada bob cyd dan eve fay gus hal ivy jon kim leo mia ned ola pia quo ray sue tom una vic wes xia yan zoe".split()
+NAMES = "ada bob cyd dan eve fay gus hal ivy jon kim leo mia ned ola pia quo ray sue tom una vic wes xia yan"
+NAMES = NAMES.split() + ["zoe"]
 
 
 def name(number):

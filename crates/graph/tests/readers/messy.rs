@@ -1,5 +1,5 @@
-//! Files as people have them (tests/messy, with the script that wrote them): each is read rightly, or refused with
-//! a reason. docs/messy-files.md shows what comes of each, and is held against it here.
+//! Files as people have them (tests/messy, with the script that wrote them): each is read rightly, or refused
+//! with a reason. docs/messy-files.md shows what comes of each, and is held against it here.
 
 use std::path::{Path, PathBuf};
 

@@ -2,7 +2,6 @@
 //! graphs often do.
 
 use super::{Ask, Partition, Partitioner, runs};
-use crate::cut::vertex_loads;
 use crate::error::Result;
 use crate::layout::Layout;
 
@@ -20,7 +19,7 @@ impl Partitioner for Block {
 
     fn partition(&self, ask: &Ask<'_>) -> Result<Partition> {
         ask.check()?;
-        let owners = runs::owners(&vertex_loads(ask.store, ask.steps.clone())?, ask.workers);
+        let owners = runs::owners(&ask.vertex_loads()?, ask.workers);
         Ok(Layout::by_vertex(ask.workers, ask.store.steps(), owners)?.into())
     }
 }

@@ -5,7 +5,7 @@
 //! worker keeps the vertices it has, as in a system that learns of the graph while it runs. Loads are not
 //! looked at again, so they may drift apart.
 
-use kymo_graph::{Snapshot, Vertex};
+use kymo_graph::{Snapshot, Step, Vertex};
 
 use super::links::Links;
 use super::{Ask, Partition, Partitioner, multilevel};
@@ -29,13 +29,25 @@ impl Partitioner for Greedy {
         ask.check()?;
         let store = ask.store;
         let mut settled = Settled { owners: vec![None; store.vertices()], counts: vec![0; ask.workers] };
-        let first = first_parts(ask)?;
+        let first = first_links(ask)?;
+        if let Some(other) =
+            ask.instead_of_metis(first.as_ref().map_or(0, |(_, links)| links.pairs.len() as u64))?
+        {
+            return Ok(other);
+        }
+        let first = match first {
+            Some((step, links)) => {
+                multilevel::parts(&links, &vertex_loads(store, [step])?, ask.workers, ask.seed)?
+            }
+            None => Vec::new(),
+        };
         for (vertex, &part) in first.iter().enumerate() {
             if let Some(part) = part {
                 settled.settle(vertex as Vertex, part);
             }
         }
-        for step in ask.steps.start..store.steps() {
+        let looked = |step: &Step| ask.effort.looked.is_none_or(|looked| looked.binary_search(step).is_ok());
+        for step in (ask.steps.start..store.steps()).filter(looked) {
             settled.welcome(&store.snapshot(step)?);
         }
         let mut turn = (0..ask.workers as Worker).cycle();
@@ -44,16 +56,15 @@ impl Partitioner for Greedy {
     }
 }
 
-/// What METIS makes of the first step with links.
-fn first_parts(ask: &Ask<'_>) -> Result<Vec<Option<Worker>>> {
-    for step in ask.steps.clone() {
+/// The first step with links, and those.
+fn first_links(ask: &Ask<'_>) -> Result<Option<(Step, Links)>> {
+    for step in ask.looked() {
         let links = Links::of(&ask.store.snapshot(step)?);
         if !links.pairs.is_empty() {
-            let loads = vertex_loads(ask.store, step..step + 1)?;
-            return multilevel::parts(&links, &loads, ask.workers, ask.seed);
+            return Ok(Some((step, links)));
         }
     }
-    Ok(Vec::new())
+    Ok(None)
 }
 
 /// Vertices that have an owner already, and how many each worker has.

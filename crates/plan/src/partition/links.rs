@@ -1,8 +1,6 @@
 //! Which pairs of vertices are linked, and at how many steps: a dynamic graph merged into one that has no
 //! direction.
 
-use std::ops::Range;
-
 use kymo_graph::{Edge, Snapshot, Step, Store};
 use rayon::prelude::*;
 
@@ -28,7 +26,7 @@ impl Links {
     }
 
     /// The pairs linked at any of the steps.
-    pub(super) fn over(store: &Store, steps: Range<Step>) -> Result<Links> {
+    pub(super) fn over(store: &Store, steps: impl IntoIterator<Item = Step>) -> Result<Links> {
         let (mut links, mut waiting) = (Links::default(), Vec::new());
         for step in steps {
             waiting.extend(pairs(&store.snapshot(step)?));

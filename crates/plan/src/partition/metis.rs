@@ -4,7 +4,6 @@
 
 use super::links::Links;
 use super::{Ask, Partition, Partitioner, multilevel};
-use crate::cut::vertex_loads;
 use crate::error::Result;
 use crate::layout::Layout;
 
@@ -22,8 +21,11 @@ impl Partitioner for Metis {
 
     fn partition(&self, ask: &Ask<'_>) -> Result<Partition> {
         ask.check()?;
-        let loads = vertex_loads(ask.store, ask.steps.clone())?;
-        let links = Links::over(ask.store, ask.steps.clone())?;
+        let links = Links::over(ask.store, ask.looked())?;
+        if let Some(other) = ask.instead_of_metis(links.pairs.len() as u64)? {
+            return Ok(other);
+        }
+        let loads = ask.vertex_loads()?;
         let parts = multilevel::parts(&links, &loads, ask.workers, ask.seed)?;
         let owners = multilevel::deal_rest(parts, &loads, ask.workers);
         Ok(Layout::by_vertex(ask.workers, ask.store.steps(), owners)?.into())

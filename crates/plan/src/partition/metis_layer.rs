@@ -6,6 +6,8 @@
 
 use std::sync::Arc;
 
+use kymo_graph::Step;
+
 use super::links::Links;
 use super::{Ask, Partition, Partitioner, multilevel};
 use crate::cut::vertex_loads;
@@ -27,9 +29,19 @@ impl Partitioner for MetisLayer {
     fn partition(&self, ask: &Ask<'_>) -> Result<Partition> {
         ask.check()?;
         let Ask { store, workers, seed, .. } = *ask;
+        let looked = |step: Step| ask.effort.looked.is_none_or(|looked| looked.binary_search(&step).is_ok());
+        // As if all had the links of a step on average.
+        let cuts = (0..store.steps()).filter(|&step| looked(step)).count() as u64;
+        let mean = store.manifest().edges / store.manifest().steps.max(1);
+        if let Some(other) = ask.instead_of_metis(cuts.saturating_mul(mean))? {
+            return Ok(other);
+        }
         let (mut steps, mut leading): (Vec<Arc<Vec<Worker>>>, usize) = (Vec::new(), 0);
         for step in 0..store.steps() {
-            let links = Links::of(&store.snapshot(step)?);
+            let links = match looked(step) {
+                true => Links::of(&store.snapshot(step)?),
+                false => Links::default(),
+            };
             let owners = match steps.last() {
                 Some(last) if links.pairs.is_empty() => Arc::clone(last),
                 None if links.pairs.is_empty() => {
@@ -37,7 +49,7 @@ impl Partitioner for MetisLayer {
                     continue;
                 }
                 before => {
-                    let loads = vertex_loads(store, step..step + 1)?;
+                    let loads = vertex_loads(store, [step])?;
                     let mut parts = multilevel::parts(&links, &loads, workers, seed)?;
                     if let Some(before) = before {
                         rename(&mut parts, before, workers);
@@ -53,11 +65,9 @@ impl Partitioner for MetisLayer {
         // Steps before the first link are as the first with one, so that nothing moves between them.
         let first = match steps.first() {
             Some(first) => Arc::clone(first),
-            None => Arc::new(multilevel::deal_rest(
-                vec![None; store.vertices()],
-                &vertex_loads(store, ask.steps.clone())?,
-                workers,
-            )),
+            None => {
+                Arc::new(multilevel::deal_rest(vec![None; store.vertices()], &ask.vertex_loads()?, workers))
+            }
         };
         let all = std::iter::repeat_n(first, leading).chain(steps);
         Ok(Layout::by_shared_cell(workers, all)?.into())

@@ -14,11 +14,12 @@ mod sequence;
 mod snapshot;
 mod snapshot_sequence;
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use kymo_graph::{Step, Store};
 
-use crate::cut::check_steps;
+use crate::cut::{check_steps, step_loads, vertex_loads};
 use crate::error::{Error, Result};
 use crate::layout::{Layout, check_workers};
 
@@ -35,6 +36,25 @@ pub struct Ask<'a> {
     pub workers: usize,
     /// What all random numbers follow from.
     pub seed: u64,
+    /// How much may be looked at.
+    pub effort: Effort<'a>,
+}
+
+/// How much a partitioner may look at: everything, or so much that an answer comes soon.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort<'a> {
+    /// The steps that are looked at, ascending; all where this is nothing. Those between are taken to be like
+    /// the one before.
+    pub looked: Option<&'a [Step]>,
+    /// Links that METIS may be given, over all calls.
+    pub metis_links: u64,
+    /// The loads of all vertices at the steps that are looked at, where they are known already.
+    pub loads: Option<&'a [u64]>,
+}
+
+impl Effort<'_> {
+    /// Everything is looked at.
+    pub const ALL: Effort<'static> = Effort { looked: None, metis_links: u64::MAX, loads: None };
 }
 
 impl Ask<'_> {
@@ -47,6 +67,50 @@ impl Ask<'_> {
         }
         Ok(())
     }
+
+    /// Those of the steps that are looked at.
+    fn looked(&self) -> Vec<Step> {
+        match self.effort.looked {
+            Some(looked) => looked.iter().copied().filter(|step| self.steps.contains(step)).collect(),
+            None => self.steps.clone().collect(),
+        }
+    }
+
+    /// The load of each vertex at the steps that are looked at.
+    fn vertex_loads(&self) -> Result<Cow<'_, [u64]>> {
+        match self.effort.loads {
+            Some(loads) if loads.len() == self.store.vertices() => Ok(Cow::Borrowed(loads)),
+            _ => Ok(Cow::Owned(vertex_loads(self.store, self.looked())?)),
+        }
+    }
+
+    /// The load of each of the steps, in order; of those that are not looked at, that of the one before.
+    fn step_loads(&self) -> Result<Vec<u64>> {
+        let (looked, mut loads) = (self.looked(), Vec::with_capacity(self.steps.len()));
+        let of = step_loads(self.store, looked.iter().copied())?;
+        let mut next = 0;
+        for step in self.steps.clone() {
+            next += usize::from(looked.get(next).is_some_and(|&looked| looked <= step));
+            loads.push(of.get(next.saturating_sub(1)).copied().unwrap_or(1));
+        }
+        Ok(loads)
+    }
+
+    /// What takes the place of METIS where it would have too many links, in all its calls together: an error
+    /// where everything was to be looked at.
+    fn instead_of_metis(&self, links: u64) -> Result<Option<Partition>> {
+        let most = self.effort.metis_links;
+        if links <= most {
+            return Ok(None);
+        }
+        let answer = format!("{links} links are more than the {most} that there is memory or time for");
+        if self.effort.looked.is_none() {
+            let vertices = self.store.vertices();
+            return Err(Error::Metis { vertices, links: links as usize, workers: self.workers, answer });
+        }
+        let note = format!("METIS was left out ({answer}): vertices are cut into blocks instead");
+        Ok(Some(Partition { note: Some(note), ..block::Block.partition(self)? }))
+    }
 }
 
 /// What a partitioner answers. Every layout covers all vertices and steps of the store.
@@ -56,11 +120,13 @@ pub struct Partition {
     pub structure: Layout,
     /// Where the time encoder runs, if elsewhere.
     pub time: Option<Layout>,
+    /// Something to know about how it was made.
+    pub note: Option<String>,
 }
 
 impl From<Layout> for Partition {
     fn from(structure: Layout) -> Self {
-        Partition { structure, time: None }
+        Partition { structure, time: None, note: None }
     }
 }
 

@@ -7,7 +7,6 @@
 //! that every window is spread over all of them.
 
 use super::{Ask, Partition, Partitioner, runs};
-use crate::cut::step_loads;
 use crate::error::Result;
 use crate::layout::{Layout, Worker};
 
@@ -35,7 +34,7 @@ impl Partitioner for Snapshots {
             let owners = round_robin(ask.store.steps(), ask.window, ask.workers);
             return Ok(Layout::by_step(ask.workers, ask.store.vertices(), owners)?.into());
         }
-        let within = runs::owners(&step_loads(ask.store, ask.steps.clone())?, ask.workers);
+        let within = runs::owners(&ask.step_loads()?, ask.workers);
         // What comes after stays where the last run is: no state has to move.
         let last = within.last().copied().unwrap_or(0);
         let after = ask.store.steps() - ask.steps.end;

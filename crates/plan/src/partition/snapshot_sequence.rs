@@ -22,6 +22,6 @@ impl Partitioner for SnapshotsThenSequences {
     fn partition(&self, ask: &Ask<'_>) -> Result<Partition> {
         let structure = Snapshots.partition(ask)?.structure;
         let time = Sequences.partition(ask)?.structure;
-        Ok(Partition { structure, time: Some(time) })
+        Ok(Partition { structure, time: Some(time), note: None })
     }
 }

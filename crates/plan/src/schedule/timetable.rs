@@ -98,10 +98,8 @@ impl Schedule {
 
     /// The busiest worker's seconds of work in the epoch over the mean of all workers, waiting excluded.
     ///
-    /// It is 1 where all work equally long, and at most the number of workers, one of which does everything.
-    /// This is the definition of [`Plan::imbalance`](crate::plan::Plan::imbalance), so the two can be
-    /// compared. The papers divide by the least busy worker instead, which is infinite as soon as one has
-    /// nothing to do.
+    /// The same figure as that of a plan, by the same function ([`crate::plan::imbalance`]). The papers
+    /// divide by the least busy worker instead, which is infinite as soon as one has nothing to do.
     ///
     /// Renaming workers from iteration to iteration changes this figure and no time at all: see
     /// [`Schedule::spread`].
@@ -110,9 +108,7 @@ impl Schedule {
         for iteration in &self.iterations {
             done.iter_mut().zip(iteration).for_each(|(done, bin)| *done += instance.load(bin));
         }
-        let most = done.iter().copied().fold(0.0, f64::max);
-        let mean = done.iter().sum::<f64>() / instance.workers.max(1) as f64;
-        if mean > 0.0 { most / mean } else { 1.0 }
+        crate::plan::imbalance(&done)
     }
 
     /// The part of all workers' time, overhead included, that is spent on groups.

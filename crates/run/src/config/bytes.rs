@@ -1,7 +1,7 @@
-//! Numbers of bytes as people type them, and how much memory there is.
+//! Numbers of bytes as people type them.
 
-use std::path::Path;
-
+use super::machine::machine_memory;
+pub use super::machine::process_memory;
 use crate::error::{Error, Result};
 
 /// A number of bytes as it is typed: `2GiB`, `500MB`, `auto` for a quarter of the machine's memory.
@@ -27,24 +27,8 @@ pub fn size(name: &'static str, setting: &str) -> Result<usize> {
         "GiB" => 1024.0 * 1024.0 * 1024.0,
         _ => return Err(wrong()),
     };
+    // More than there can be is all that there can be.
     Ok((number * unit) as usize)
-}
-
-/// All memory of this machine, where the system tells.
-pub fn machine_memory() -> Option<usize> {
-    field(Path::new("/proc/meminfo"), "MemTotal:")
-}
-
-/// Memory that this process holds now, and the most it has held, where the system tells.
-pub fn process_memory() -> Option<(usize, usize)> {
-    let status = Path::new("/proc/self/status");
-    Some((field(status, "VmRSS:")?, field(status, "VmHWM:")?))
-}
-
-fn field(path: &Path, name: &str) -> Option<usize> {
-    let facts = std::fs::read_to_string(path).ok()?;
-    let line = facts.lines().find_map(|line| line.strip_prefix(name))?;
-    line.trim().strip_suffix(" kB")?.parse::<usize>().ok().map(|kilobytes| kilobytes * 1024)
 }
 
 #[cfg(test)]

@@ -5,6 +5,13 @@ use kymo_plan::strategy;
 use super::Settings;
 use crate::error::{Error, Result};
 
+/// Columns of a matrix at most.
+const MOST_COLUMNS: usize = 1 << 20;
+/// Steps of a walk at most: each has a weight of its own.
+const MOST_WALKS: usize = 1 << 10;
+/// Pairs without a link for a link at most: as many as there can be vertices.
+const MOST_NEGATIVES: usize = u32::MAX as usize;
+
 impl Settings {
     /// Fails where a setting alone makes no sense; what depends on the data is checked when it is opened.
     pub fn check(&self) -> Result<()> {
@@ -23,10 +30,21 @@ impl Settings {
         for (setting, value) in positive {
             expect(setting, value > 0, || format!("found {value}, expected at least 1"))?;
         }
-        let most = kymo_plan::layout::MOST_WORKERS;
-        expect("parallel.workers", self.parallel.workers <= most, || {
-            format!("found {}, expected at most {most}", self.parallel.workers)
-        })?;
+        // Below these, sizes can be multiplied without a second thought; what fits into memory is less, and
+        // is seen when the data is known.
+        let ceilings = [
+            ("parallel.workers", self.parallel.workers, kymo_plan::layout::MOST_WORKERS),
+            ("model.hidden", self.model.hidden, MOST_COLUMNS),
+            ("model.heads", self.model.heads, MOST_COLUMNS),
+            ("model.walks", self.model.walks, MOST_WALKS),
+            ("data.learnt", self.data.learnt, MOST_COLUMNS),
+            ("data.lags", self.data.lags, MOST_COLUMNS),
+            ("link.negatives", self.link.negatives, MOST_NEGATIVES),
+            ("link.evaluate_negatives", self.link.evaluate_negatives, MOST_NEGATIVES),
+        ];
+        for (setting, value, most) in ceilings {
+            expect(setting, value <= most, || format!("found {value}, expected at most {most}"))?;
+        }
         let shares = [
             ("link.historical", self.link.historical, 1.0),
             ("link.weight", self.link.weight, 1e6),
@@ -85,5 +103,15 @@ mod tests {
         assert!(wrong(|s| s.train.learning_rate = f64::NAN).contains("above 0"));
         assert!(wrong(|s| s.link.historical = 1.5).contains("from 0 to 1"));
         assert!(wrong(|s| s.link.weight = f64::INFINITY).contains("found inf"));
+        // Sizes of which products would overflow.
+        assert_eq!(
+            wrong(|s| s.model.hidden = 1_000_000_000_000_000_000),
+            "model.hidden: found 1000000000000000000, expected at most 1048576"
+        );
+        assert!(wrong(|s| s.model.walks = usize::MAX).ends_with("expected at most 1024"));
+        assert!(wrong(|s| s.data.lags = 1 << 60).starts_with("data.lags: "));
+        assert!(wrong(|s| s.data.learnt = 1 << 60).starts_with("data.learnt: "));
+        assert!(wrong(|s| s.link.negatives = 1 << 60).starts_with("link.negatives: "));
+        assert!(wrong(|s| s.link.evaluate_negatives = 1 << 60).starts_with("link.evaluate_negatives: "));
     }
 }

@@ -301,8 +301,8 @@ section! {
 section! {
     /// What the run may use, and what it leaves behind.
     Run {
-        /// Memory for snapshots and what is kept of them, as in 2GiB; a quarter of the machine where it is
-        /// "auto".
+        /// Memory that the run may take, as in 2GiB; where it is "auto", what it needs, and a quarter of what
+        /// there is for snapshots and products that are kept.
         memory: String = "auto".into(),
         /// Where the work is done: cpu, cuda (the first GPU) or cuda:N.
         device: String = "cpu".into(),

@@ -57,6 +57,29 @@ impl Constant {
 impl Inputs {
     /// The inputs that the settings ask for; columns are scaled by what the `train` steps have.
     pub fn new(store: &Store, settings: &Settings, train: Range<Step>) -> Result<Inputs> {
+        let mut inputs = Inputs::unread(store, settings, train.clone())?;
+        let mut unread = 0..store.steps();
+        // Rare degrees would be blown up by their small deviation.
+        let is_one_hot = matches!(inputs.constant, Constant::OneHot(_));
+        if settings.data.standardise && inputs.constant.columns() > 0 && !is_one_hot {
+            unread.start = train.end;
+            inputs.scales = inputs.measure(store, train)?;
+        }
+        if let Constant::Stored(_) = inputs.constant {
+            // What is no number is found now, not when the test comes to it after hours of training.
+            unread.try_for_each(|t| inputs.raw(store, t, None).map(drop))?;
+        }
+        Ok(inputs)
+    }
+
+    /// The same without a look at the numbers, for those who want to know how many there are: nothing is
+    /// scaled.
+    pub fn unread(store: &Store, settings: &Settings, train: Range<Step>) -> Result<Inputs> {
+        if settings.data.lags > store.steps() {
+            let (lags, steps) = (settings.data.lags, store.steps());
+            let problem = format!("found {lags}, but the store has {steps} steps; expected at most as many");
+            return Err(Error::settings("data.lags", problem));
+        }
         let facts = &store.manifest().features;
         let stored = match facts.kind {
             FeatureKind::Dense => Constant::Stored(facts.width as usize),
@@ -80,7 +103,7 @@ impl Inputs {
             Features::Both => (stored, is_sparse, true),
         };
         let learnt = if settings.data.learnt == 0 { settings.model.hidden } else { settings.data.learnt };
-        let mut inputs = Inputs {
+        Ok(Inputs {
             constant,
             lags: settings.data.lags,
             sparse: if sparse { sparse_rows(store)? } else { None },
@@ -88,19 +111,7 @@ impl Inputs {
             projected: if sparse { learnt } else { 0 },
             vertices: store.vertices(),
             scales: Vec::new(),
-        };
-        let mut unread = 0..store.steps();
-        // Rare degrees would be blown up by their small deviation.
-        let is_one_hot = matches!(inputs.constant, Constant::OneHot(_));
-        if settings.data.standardise && inputs.constant.columns() > 0 && !is_one_hot {
-            unread.start = train.end;
-            inputs.scales = inputs.measure(store, train)?;
-        }
-        if let Constant::Stored(_) = inputs.constant {
-            // What is no number is found now, not when the test comes to it after hours of training.
-            unread.try_for_each(|t| inputs.raw(store, t, None).map(drop))?;
-        }
-        Ok(inputs)
+        })
     }
 
     /// Columns of all parts together.

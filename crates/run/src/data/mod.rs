@@ -8,6 +8,6 @@ mod source;
 mod split;
 
 pub use features::Inputs;
-pub use snapshots::{Loaded, Snapshots};
+pub use snapshots::{Loaded, Snapshots, largest_step};
 pub use source::{Piece, SnapshotSource, WholeSteps};
 pub use split::{Part, Split};

@@ -79,7 +79,7 @@ impl Snapshots {
         let directions = if store.manifest().directed { 1 } else { 2 };
         let each = bytes(store.vertices(), edges * directions, inputs.constant_width());
         // Where not all fit, those of the window come out of the same memory.
-        let reserve = if each.saturating_mul(steps) > memory { each * (window + 1) } else { 0 };
+        let reserve = if each.saturating_mul(steps) > memory { each.saturating_mul(window + 1) } else { 0 };
         let held = Held { kept: BTreeMap::new(), recent: VecDeque::new(), window };
         let all = memory.saturating_sub(reserve);
         let budget = Budget::new(all);
@@ -158,6 +158,18 @@ impl Snapshots {
         }
         Ok(loaded)
     }
+}
+
+/// Edges of a large step, in both directions where there are two: those of the last or of a step on average,
+/// whichever are more. Most graphs grow, and to look at all steps would be to read the whole store.
+pub fn largest_step(store: &Store) -> Result<u64> {
+    let manifest = store.manifest();
+    let directions = if manifest.directed { 1 } else { 2 };
+    let mean = manifest.edges.div_ceil(manifest.steps.max(1)).saturating_mul(directions);
+    Ok(match store.steps().checked_sub(1) {
+        Some(last) => mean.max(store.edges(last)? as u64),
+        None => mean,
+    })
 }
 
 /// Bytes of a snapshot in memory.

@@ -15,7 +15,7 @@ use crate::artifact::{Course, Folder};
 use crate::config::memory;
 use crate::error::{Error, Result};
 use crate::schedule::Division;
-use crate::step::{RunContext, Worker};
+use crate::step::{RunContext, Worker, check_needs};
 use crate::train::{self, Ending, Observer};
 use crate::workers::WorkerGroup;
 
@@ -54,6 +54,8 @@ impl Crew {
                 (division, Some(plan))
             }
         };
+        // Cells of a window are held once, windows of its own by each.
+        check_needs(&context, if division.shares().is_some() { 1 } else { size })?;
         let join = |group| Worker::join(context.clone(), group, division.shares());
         let workers = endpoints.into_iter().map(join).collect::<Result<_>>()?;
         Ok(Crew { workers, division, plan })

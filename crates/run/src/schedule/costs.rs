@@ -72,6 +72,7 @@ fn estimated(context: &RunContext, workers: usize) -> Result<KnownCosts> {
         store: &context.store,
         windows: &windows,
         epoch: &epoch,
+        sample: None,
         shares: None,
         work: &probe::work(context)?,
         workers,

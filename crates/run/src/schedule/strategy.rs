@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use kymo_graph::Step;
-use kymo_plan::partition::{self, Ask};
+use kymo_plan::cut::vertex_loads;
+use kymo_plan::partition::{self, Ask, Effort};
 use kymo_plan::price::{Job, Rates, closing_seconds, window_bytes, window_seconds};
 use kymo_plan::schedule::{Gantt, Instance, Limit, Reuse, find};
 use kymo_plan::strategy::{self, Scheme, Strategy};
@@ -12,10 +13,11 @@ use kymo_plan::{Assignment, Cut, ModelNeeds, Plan, Shares, Window, price};
 use super::cost_cache::{self, Key};
 use super::costs;
 use super::probe;
+use crate::config::machine::machine;
 use crate::config::{Mode, Parallel, Settings, memory};
 use crate::data::Part;
 use crate::error::{Error, Result};
-use crate::step::RunContext;
+use crate::step::{RunContext, check_parameters};
 
 /// How workers divide the work.
 #[derive(Clone)]
@@ -29,21 +31,98 @@ pub enum Division {
 /// Whether a strategy goes with the settings: truncated windows need the state that the one before left, so
 /// they cannot be assigned to different workers. Schedulers may need something that was not built in.
 pub fn is_possible(strategy: &Strategy, settings: &Settings, workers: usize) -> bool {
-    if let Scheme::Scheduled(name) = strategy.scheme
-        && !find(name).is_ok_and(|scheduler| scheduler.is_there())
-    {
+    if !strategy.is_built() {
         return false;
     }
     matches!(strategy.scheme, Scheme::Cells { .. }) || settings.train.mode != Mode::Truncated || workers == 1
 }
 
+/// Bytes that METIS takes for a link, about.
+const LINK_BYTES: u64 = 100;
+/// Links that METIS is given by a plan that is to be there soon: about ten seconds.
+const SOON_LINKS: u64 = 4_000_000;
+/// Edges that a plan looks at in all: about ten seconds, too.
+const SOON_EDGES: f64 = 6e8;
+/// Windows that are looked at, at least: the first and the last.
+const FEWEST: usize = 2;
+
+/// Some windows that stand for all, spread evenly over time from the first to the last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sample {
+    windows: Vec<usize>,
+    steps: Vec<Step>,
+    of: usize,
+    /// The loads of all vertices at these steps, which several strategies go by.
+    loads: Vec<u64>,
+}
+
+impl Sample {
+    /// As many windows as can be looked at soon for strategies of these names; nothing where that is all of
+    /// them.
+    pub fn of(context: &RunContext, names: &[&str]) -> Result<Option<Sample>> {
+        let cuts =
+            |name: &&&str| matches!(strategy::find(name), Ok(Strategy { scheme: Scheme::Cells { .. }, .. }));
+        let strategies = names.iter().filter(cuts).count();
+        let manifest = context.store.manifest();
+        let step = manifest.edges as f64 / manifest.steps.max(1) as f64 + manifest.vertices as f64;
+        // Some decide by the edges who owns what, and all have their price.
+        let window = 2.0 * strategies.max(1) as f64 * step * context.window as f64;
+        Sample::with(context, (SOON_EDGES / window.max(1.0)) as usize)
+    }
+
+    /// This many windows, at least two; nothing where that is all of them.
+    pub fn with(context: &RunContext, count: usize) -> Result<Option<Sample>> {
+        let (windows, count) = (context.windows(), count.max(FEWEST));
+        if count >= windows.len() {
+            return Ok(None);
+        }
+        let last = windows.len() - 1;
+        let chosen: Vec<usize> = (0..count).map(|place| place * last / (count - 1)).collect();
+        let steps = |windows: &mut dyn Iterator<Item = &Range<Step>>| {
+            windows.cloned().flatten().collect::<std::collections::BTreeSet<Step>>()
+        };
+        let of = steps(&mut windows.iter()).len();
+        let steps = steps(&mut chosen.iter().filter_map(|&number| windows.get(number)));
+        let steps: Vec<Step> = steps.into_iter().collect();
+        let loads = vertex_loads(&context.store, steps.iter().copied())?;
+        Ok(Some(Sample { windows: chosen, steps, of, loads }))
+    }
+
+    /// Steps that are looked at, and all steps of windows.
+    pub fn counts(&self) -> [usize; 2] {
+        [self.steps.len(), self.of]
+    }
+
+    fn effort(sample: Option<&Sample>) -> Effort<'_> {
+        let room = machine().map_or(u64::MAX, |memory| memory.available / LINK_BYTES);
+        match sample {
+            Some(sample) => Effort {
+                looked: Some(&sample.steps),
+                metis_links: room.min(SOON_LINKS),
+                loads: Some(&sample.loads),
+            },
+            None => Effort { metis_links: room, ..Effort::ALL },
+        }
+    }
+}
+
 impl Division {
     /// The division of a strategy among this many workers.
     pub fn new(context: &RunContext, strategy: &str, workers: usize) -> Result<Division> {
+        Division::looking_at(context, strategy, workers, None)
+    }
+
+    /// As [`Division::new`], with a look at a sample of the windows alone.
+    pub fn looking_at(
+        context: &RunContext,
+        strategy: &str,
+        workers: usize,
+        sample: Option<&Sample>,
+    ) -> Result<Division> {
         let settings = &context.settings;
         let strategy = strategy::find(strategy)?;
         let cut = match strategy.scheme {
-            Scheme::Scheduled(name) if !find(name)?.is_there() => {
+            Scheme::Scheduled(name) if !strategy.is_built() => {
                 let problem =
                     format!("{name} was not built in: build Kymo with --features ilp, or choose another");
                 return Err(Error::settings("parallel.strategy", problem));
@@ -62,7 +141,8 @@ impl Division {
             Scheme::Cells { partitioner, .. } => {
                 let steps = context.goal.split().samples(Part::Train);
                 let (store, seed) = (&context.store, settings.train.seed);
-                let ask = Ask { store, steps, window: context.window, workers, seed };
+                let effort = Sample::effort(sample);
+                let ask = Ask { store, steps, window: context.window, workers, seed, effort };
                 Cut::Fixed(partition::find(partitioner)?.partition(&ask)?)
             }
         };
@@ -98,6 +178,33 @@ impl Division {
         workers: usize,
         reuse: Option<f64>,
     ) -> Result<Plan> {
+        self.plan_from(context, strategy, workers, reuse, None)
+    }
+
+    /// As [`Division::plan`], from a look at a sample of the windows alone.
+    pub fn plan_from(
+        &self,
+        context: &RunContext,
+        strategy: &str,
+        workers: usize,
+        reuse: Option<f64>,
+        sample: Option<&Sample>,
+    ) -> Result<Plan> {
+        let plan = self.priced(context, strategy, workers, reuse, sample)?;
+        let note = self.shares().and_then(Shares::note).map(str::to_owned);
+        Ok(Plan { sampled: sample.map(Sample::counts), note, ..plan })
+    }
+
+    fn priced(
+        &self,
+        context: &RunContext,
+        strategy: &str,
+        workers: usize,
+        reuse: Option<f64>,
+        sample: Option<&Sample>,
+    ) -> Result<Plan> {
+        // They are made to find out what the model does.
+        check_parameters(context)?;
         let mut settings = context.settings.clone();
         settings.parallel = Parallel { workers, strategy: strategy.into(), ..settings.parallel };
         let mut epochs = context.epochs(workers, self.assignment(settings.windows_at_once()));
@@ -120,6 +227,7 @@ impl Division {
             workers,
             follows: settings.train.mode == Mode::Truncated,
             pairs: &pairs,
+            sample: sample.map(|sample| &sample.windows[..]),
         };
         let Some(scheduler) = settings.scheduler().filter(|_| self.shares().is_none()) else {
             return Ok(price(strategy, &job, rates)?);
@@ -156,7 +264,8 @@ impl Division {
 fn instance(costs: Vec<f64>, closing: f64, settings: &Settings) -> Instance {
     let parallel = &settings.parallel;
     let mut instance = Instance::new(costs, parallel.workers);
-    (instance.most, instance.overhead) = (parallel.groups, closing);
+    // More than all of them are as many as all of them.
+    (instance.most, instance.overhead) = (parallel.groups.min(instance.groups().max(1)), closing);
     instance
 }
 
@@ -175,6 +284,7 @@ pub fn ask(context: &RunContext, costs: Vec<f64>, closing: f64) -> Result<Instan
         workers,
         follows: false,
         pairs: &none,
+        sample: None,
     };
     let each = memory(&settings.run.memory)? / workers.max(1);
     Ok(instance(costs, closing, settings).with_memory(window_bytes(&job)?, each as u64))

@@ -2,7 +2,7 @@
 //! settings, the data, the task on it, the inputs and the model.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use kymo_graph::{Step, Store};
 use kymo_model::metric::Metric;
@@ -10,10 +10,15 @@ use kymo_model::{Memory, Model, Slot};
 use kymo_plan::{Assignment, Epochs};
 
 use super::custom::Custom;
-use crate::config::{Mode, Settings};
+use super::estimate;
+use crate::config::machine::{Need, machine};
+use crate::config::{Mode, Settings, memory};
 use crate::data::{Inputs, Part};
 use crate::error::{Error, Result};
 use crate::task::{self, Goal};
+
+/// Seconds of metrics from which on a word is said about them.
+const SLOW: f64 = 600.0;
 
 /// Everything that does not change while a model is trained.
 pub struct RunContext {
@@ -33,6 +38,7 @@ pub struct RunContext {
     pub memory: Option<Memory>,
     /// Steps of a window.
     pub window: usize,
+    needs: OnceLock<Vec<Need>>,
 }
 
 impl RunContext {
@@ -41,8 +47,23 @@ impl RunContext {
         RunContext::open_with(settings, store, &Custom::default())
     }
 
+    /// Opens everything without a look at the features, which would read the whole store: for plans, which
+    /// ask how many numbers there are and not which.
+    pub fn open_to_plan(settings: Settings, store: Arc<Store>) -> Result<Arc<RunContext>> {
+        RunContext::make(settings, store, &Custom::default(), Inputs::unread)
+    }
+
     /// Opens everything with a model or a task of the caller's own.
     pub fn open_with(settings: Settings, store: Arc<Store>, custom: &Custom) -> Result<Arc<RunContext>> {
+        RunContext::make(settings, store, custom, Inputs::new)
+    }
+
+    fn make(
+        settings: Settings,
+        store: Arc<Store>,
+        custom: &Custom,
+        inputs: fn(&Store, &Settings, Range<Step>) -> Result<Inputs>,
+    ) -> Result<Arc<RunContext>> {
         let metrics = custom.check(&settings)?;
         let goal = custom.task(&settings.task.name)?.open(&store, &settings)?;
         task::check_parts(&*goal, &settings)?;
@@ -50,7 +71,7 @@ impl RunContext {
             Mode::Sequence => goal.split().samples(Part::Train).len(),
             _ => settings.train.window,
         };
-        let inputs = Inputs::new(&store, &settings, goal.split().samples(Part::Train))?;
+        let inputs = inputs(&store, &settings, goal.split().samples(Part::Train))?;
         let model = custom.model(&settings.model.name, &settings.config(inputs.width(), window))?;
         let memory = model.memory();
         if settings.train.mode == Mode::Truncated && memory.is_none() {
@@ -58,8 +79,46 @@ impl RunContext {
             let problem = format!("{name} sees a window at a time and hands nothing over; choose windows");
             return Err(Error::settings("train.mode", problem));
         }
-        let inputs = Arc::new(inputs);
-        Ok(Arc::new(RunContext { settings, store, goal, metrics, inputs, model, memory, window }))
+        let (inputs, needs) = (Arc::new(inputs), OnceLock::new());
+        Ok(Arc::new(RunContext { settings, store, goal, metrics, inputs, model, memory, window, needs }))
+    }
+
+    /// What training on the host needs at least, with this many windows at once; found out once.
+    pub fn needs(&self, at_once: usize) -> Result<&[Need]> {
+        if let Some(needs) = self.needs.get() {
+            return Ok(needs);
+        }
+        let needs = estimate::needs(self, at_once)?;
+        Ok(self.needs.get_or_init(|| needs))
+    }
+
+    /// Bytes that snapshots and products may be kept in: what `run.memory` and the machine have beside the
+    /// least that training needs, as far as that is known.
+    pub fn room_to_keep(&self) -> Result<usize> {
+        let (setting, needs) = (&self.settings.run.memory, self.needs.get());
+        let least = needs.map_or(0, |needs| Need::total(needs)) as usize;
+        let given = memory(setting)?;
+        let held = self.goal.held_bytes() as usize;
+        let known = needs.is_some() && setting != "auto";
+        let given = if known { given.saturating_sub(least + held) } else { given };
+        let available = machine().map_or(usize::MAX, |memory| memory.available as usize);
+        Ok(if needs.is_some() { given.min(available.saturating_sub(least)) } else { given })
+    }
+
+    /// A word about metrics that would take long, where some do: about how long, and what takes less.
+    pub fn slow_metrics(&self) -> Option<String> {
+        // A pair is a pass over the hidden columns, and a place in a ranking.
+        let pairs = self.goal.scored_pairs(&self.metrics);
+        let threads = rayon::current_num_threads().max(1) as f64;
+        let seconds = pairs * (2e-9 + 1e-10 * self.model.width() as f64) / threads;
+        (seconds > SLOW).then(|| {
+            format!(
+                "metrics over all pairs score about {pairs:.1e} of them in a validation and a test: about \
+                 {:.1} h each time; mrr-tgb, auc and average-precision (task.metrics) look at \
+                 link.evaluate_positives links with link.evaluate_negatives others each instead",
+                seconds / 3600.0
+            )
+        })
     }
 
     /// The metric that decides which epoch is best.
@@ -80,7 +139,7 @@ impl RunContext {
 
     /// Edges of each step.
     pub fn edges(&self) -> Result<Vec<f64>> {
-        (0..self.store.steps()).map(|t| Ok(self.store.snapshot(t)?.len() as f64)).collect()
+        (0..self.store.steps()).map(|t| Ok(self.store.edges(t)? as f64)).collect()
     }
 
     /// What the plans of epochs follow from, where windows are assigned to this many workers in this way.

@@ -1,14 +1,19 @@
-//! How much of a GPU's memory training will need, found out by going through a window without computing
-//! anything.
+//! How much memory training will need: of a GPU, found out by going through a window without computing
+//! anything; of the host, before anything is taken.
 
 use std::sync::Arc;
 
+use kymo_model::{Exchanged, Frame, Graph, Params, loss_by_rows};
+use kymo_plan::price::snapshot_bytes;
 use kymo_tensor::estimate::MemoryEstimate;
+use kymo_tensor::{Arena, Shape, Tape};
 
 use super::context::RunContext;
 use super::worker::Worker;
-use crate::data::Part;
-use crate::error::Result;
+use crate::config::machine::Need;
+use crate::config::memory;
+use crate::data::{Part, largest_step};
+use crate::error::{Error, Result};
 
 /// The most bytes that training would take of a GPU that has `device_bytes`.
 ///
@@ -27,4 +32,130 @@ pub fn predicted_bytes(context: &Arc<RunContext>, device_bytes: usize) -> Result
     let others = worker.snapshots().fitting(window.len()).min(steps).saturating_sub(window.len());
     let parameters = 4 * worker.parameters() * (2 + worker.replica.optimiser.copies());
     Ok(most + stays / window.len().max(1) * others + parameters)
+}
+
+/// What training on the host needs at least, whatever is kept besides; `at_once` windows are in memory at a
+/// time, one for each worker that trains windows of its own.
+pub fn needs(context: &RunContext, at_once: usize) -> Result<Vec<Need>> {
+    let (store, window) = (&context.store, context.window as u64);
+    // Parameters are made to find out the rest.
+    let mut needs = vec![check_parameters(context)?];
+    let (vertices, edges) = (store.vertices() as u64, largest_step(store)?);
+    let snapshot = snapshot_bytes(vertices, edges, context.inputs.constant_width() as u64);
+    let (many, width) = (at_once as u64, context.model.width());
+    needs.push(Need {
+        what: "snapshots of a window",
+        // One more is on its way in.
+        bytes: snapshot.saturating_mul(window + 1).saturating_mul(many),
+        lower: "train.window or data.lags",
+    });
+    // On a GPU, rows are there: its own estimate counts them.
+    let (row, blocks) = match context.settings.run.device.as_str() {
+        "cpu" => row_bytes(context, edges.div_ceil(vertices.max(1)))?,
+        _ => (0, 0),
+    };
+    // What the model says of every vertex is read and judged.
+    let outputs = 8 * width as u64;
+    needs.push(Need {
+        what: "rows of a window",
+        bytes: vertices
+            .saturating_mul(row.saturating_add(outputs))
+            .saturating_add(blocks)
+            .saturating_mul(many),
+        lower: "model.hidden, model.layers or train.window",
+    });
+    needs.extend(context.goal.needs(width));
+    Ok(needs)
+}
+
+/// Fails where parameters alone do not fit; what they take.
+pub fn check_parameters(context: &RunContext) -> Result<Need> {
+    let slots = context.slots();
+    let numbers = slots.iter().map(|slot| slot.shape.rows as u64 * slot.shape.columns as u64);
+    let numbers = numbers.fold(0, u64::saturating_add);
+    // Themselves, their gradients, the sum of those, and two averages that the optimiser keeps.
+    let bytes = numbers.saturating_mul(20).saturating_mul(context.settings.parallel.workers as u64);
+    let need = Need { what: "parameters", bytes, lower: "model.hidden, model.layers or data.learnt" };
+    Need::check(std::slice::from_ref(&need), "training")?;
+    Ok(need)
+}
+
+/// Fails where training alone needs more than `run.memory`, where that was given, or than there is.
+pub fn check_needs(context: &RunContext, at_once: usize) -> Result<()> {
+    let needs = context.needs(at_once)?;
+    let setting = &context.settings.run.memory;
+    // What is held already is no longer among what is available, but it counts for what was given.
+    let mut all = needs.to_vec();
+    let lower = "the number of steps: cut the data otherwise";
+    all.push(Need { what: "history of pairs", bytes: context.goal.held_bytes(), lower });
+    let (total, given) = (Need::total(&all), memory(setting)? as u64);
+    // Several workers are refused by their plan, which knows who has what.
+    if setting != "auto" && total > given && context.settings.parallel.workers == 1 {
+        let (described, lower) = Need::described(&all);
+        let readable = kymo_plan::plan::readable;
+        let problem = format!(
+            "training takes about {} at least ({described}), {} may be used; give more, or lower {lower}",
+            readable(total),
+            readable(given)
+        );
+        return Err(Error::settings("run.memory", problem));
+    }
+    Need::check(needs, "training")
+}
+
+/// Bytes of buffers that a window takes for each vertex with this many edges, and whatever their number,
+/// found out by training on two small graphs and seeing what the larger one takes more.
+fn row_bytes(context: &RunContext, degree: u64) -> Result<(u64, u64)> {
+    // A rows phase has blocks of 252 rows, which take the same whatever the graph: both have a few of them.
+    // Wide models get by with fewer rows, which take as long.
+    let unit = if context.model.width() > 512 { 64 } else { 1024 };
+    let (small, large) = (buffers(context, unit, degree)?, buffers(context, 2 * unit, degree)?);
+    Ok((large.saturating_sub(small).div_ceil(unit) as u64, (2 * small).saturating_sub(large) as u64))
+}
+
+/// Bytes of the buffers that are taken for a window over this many vertices.
+fn buffers(context: &RunContext, vertices: usize, degree: u64) -> Result<usize> {
+    // Attention keeps something of every edge; beyond this, it is little beside the edges themselves.
+    let degree = degree.clamp(1, 32) as usize;
+    let starts = (0..=vertices).map(|vertex| vertex * degree).collect();
+    let source = |edge: usize| ((edge / degree + 1 + edge % degree) % vertices) as u32;
+    let mut sources: Vec<u32> = (0..vertices * degree).map(source).collect();
+    sources.chunks_exact_mut(degree).for_each(<[u32]>::sort_unstable);
+    let graph = Graph::new(starts, sources, None)?;
+    let params = Params::new(context.model.slots(), 1)?;
+    let (width, is_learnt) = (context.inputs.width(), !context.inputs.slots().is_empty());
+    let values = vec![0.5; vertices * width];
+    let arena = Arena::new();
+    {
+        let mut tape = Tape::new(&arena);
+        let bound = params.bind(&mut tape)?;
+        let mut frames = Vec::with_capacity(context.window);
+        for _ in 0..context.window {
+            let shape = Shape::new(vertices, width);
+            // Learnt columns stand beside the others in a matrix of its own.
+            let features = match is_learnt {
+                true => {
+                    let learnt = tape.parameter(shape, &values)?;
+                    tape.scale(learnt, 1.0)?
+                }
+                false => tape.constant(shape, &values)?,
+            };
+            frames.push(Frame::new(&graph, features));
+        }
+        let exchanged = context.model.exchange(&mut tape, &bound, &frames, &[])?;
+        let first = Exchanged::first(&exchanged);
+        let loss = match context.goal.holds_all_rows() {
+            true => {
+                let passed = context.model.rows(&mut tape, &bound, first)?;
+                let sums = passed.steps.iter().map(|&step| tape.sum(step)).collect::<Result<Vec<_>, _>>()?;
+                tape.add_all(&sums)?
+            }
+            false => loss_by_rows(&mut tape, &*context.model, &bound, first, &[], |tape, _, passed, _| {
+                let sums = passed.steps.iter().map(|&step| tape.sum(step)).collect::<Result<Vec<_>, _>>()?;
+                tape.add_all(&sums)
+            })?,
+        };
+        tape.backward(loss)?;
+    }
+    Ok(arena.bytes())
 }

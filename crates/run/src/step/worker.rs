@@ -15,7 +15,7 @@ use kymo_trace::Kind;
 use super::context::RunContext;
 use super::runner::{Runner, WindowRun};
 use super::times::WindowTimes;
-use crate::config::{Mode, Settings, device, memory};
+use crate::config::{Mode, Settings, device};
 use crate::data::{Loaded, SnapshotSource, Snapshots, Split, WholeSteps};
 use crate::error::{Error, Result};
 use crate::forward::RecurrentState;
@@ -116,7 +116,7 @@ impl Worker {
         (arena, most): (Arena, usize),
     ) -> Result<Worker> {
         let settings = &context.settings;
-        let bytes = (memory(&settings.run.memory)? / group.size()).min(most);
+        let bytes = (context.room_to_keep()? / group.size()).min(most);
         let cells = shares.map(|shares| Arc::new(Cells::new(group.clone(), shares.clone(), seams.halo)));
         let (store, inputs) = (context.store.clone(), context.inputs.clone());
         let source = seams

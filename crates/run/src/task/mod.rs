@@ -16,6 +16,7 @@ use kymo_plan::price::Asked;
 use kymo_tensor::Var;
 
 use crate::config::Settings;
+use crate::config::machine::Need;
 use crate::data::{Part, Split};
 use crate::error::{Error, Result};
 use crate::forward::Forward;
@@ -73,6 +74,27 @@ pub trait Goal: Send + Sync {
     /// known beforehand. A part that has none at all is refused before training ([`check_parts`]).
     fn labelled(&self, _part: Part, _sample: Step) -> Result<Option<usize>> {
         Ok(None)
+    }
+
+    /// Whether [`Goal::loss`] asks for all rows at once, instead of block by block.
+    fn holds_all_rows(&self) -> bool {
+        false
+    }
+
+    /// What the task holds in memory beside the model, above embeddings of this width.
+    fn needs(&self, _width: usize) -> Vec<Need> {
+        Vec::new()
+    }
+
+    /// Bytes that the task holds since it was opened.
+    fn held_bytes(&self) -> u64 {
+        0
+    }
+
+    /// How many pairs a look at all parts but training's scores with these metrics, where each of them takes
+    /// its time; 0 where that is little.
+    fn scored_pairs(&self, _metrics: &[&dyn Metric]) -> f64 {
+        0.0
     }
 
     /// What the model says at the last step of a window, in plain numbers that [`Goal::judge`] understands.

@@ -39,6 +39,11 @@ impl Pasts {
         Ok(Pasts { along: History::new(store)?, against })
     }
 
+    /// Bytes that they take.
+    pub fn bytes(&self) -> u64 {
+        self.along.bytes() + self.against.as_ref().map_or(0, History::bytes)
+    }
+
     /// What is known of a pair as of step `t`, in numbers of about one.
     pub fn facts(&self, source: Vertex, target: Vertex, t: Step) -> [f32; FACTS] {
         let against = self.against.as_ref().map(|history| history.facts(source, target, t));

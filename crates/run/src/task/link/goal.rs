@@ -9,19 +9,20 @@ use std::time::Instant;
 
 use kymo_graph::{Edge, Step, Store, Vertex};
 use kymo_model::Slot;
-use kymo_model::metric::{Evidence, Needs};
+use kymo_model::metric::{Evidence, Metric, Needs};
 use kymo_plan::price::Asked;
 use kymo_tensor::{Shape, Tape, Var};
 use rayon::prelude::*;
 
 use super::super::{Goal, Says, Table, Tallies, Task};
+use crate::config::machine::{Need, require};
 use crate::config::{LINK_PREDICTION, Link, Settings};
-use crate::data::{Part, Split};
+use crate::data::{Part, Split, largest_step};
 use crate::error::{Error, Result};
 use crate::forward::Forward;
 use crate::halo::moved;
 use crate::random::Random;
-use crate::task::link::decoder::{self, Decoder, Pairs, Pasts};
+use crate::task::link::decoder::{self, Decoder, FACTS, Pairs, Pasts};
 use crate::task::link::spread::spread;
 use crate::task::link::{BySource, EdgeBank, Purpose, Recent, Sampler};
 
@@ -30,6 +31,9 @@ pub struct LinkPrediction;
 
 /// The stream of random numbers that pairs for training come from.
 const PAIRS: u64 = 0x9A15;
+
+/// Bytes of an edge in a store.
+const EDGE_BYTES: u64 = 8;
 
 /// Pairs without a link for every source, as ROLAND judges.
 const BY_SOURCE: usize = 1000;
@@ -56,6 +60,11 @@ impl Task for LinkPrediction {
             let problem = format!("{} has no edges to predict", store.path().display());
             return Err(Error::settings("task.name", problem));
         }
+        // Of every change a place in a list that is sorted, and of every pair what came of it, in one
+        // direction or both.
+        let each = if store.manifest().directed { 100 } else { 60 };
+        let history = (store.structure_bytes()? / EDGE_BYTES).saturating_mul(each);
+        require("the history of all pairs", history, "cut the data into fewer or later steps")?;
         Ok(Box::new(Links {
             split: Split::by_time(store.steps().saturating_sub(1), settings)?,
             pasts: Pasts::new(store)?,
@@ -63,6 +72,7 @@ impl Task for LinkPrediction {
                 0 => None,
                 steps => Some(Recent::new(store, steps)?),
             },
+            edges: largest_step(store)?,
             store: store.clone(),
             link: settings.link.clone(),
             window: settings.train.window as u32,
@@ -75,6 +85,8 @@ impl Task for LinkPrediction {
 /// The task on one store.
 struct Links {
     store: Arc<Store>,
+    /// Edges of a large step.
+    edges: u64,
     split: Split,
     pasts: Pasts,
     /// What absent targets are drawn from in training, where that is not everything.
@@ -311,6 +323,45 @@ impl Goal for Links {
 
     fn labelled(&self, _: Part, sample: Step) -> Result<Option<usize>> {
         Ok(Some(self.store.snapshot(sample + 1)?.len()))
+    }
+
+    fn holds_all_rows(&self) -> bool {
+        true
+    }
+
+    fn needs(&self, width: usize) -> Vec<Need> {
+        let links = |most: usize| if most == 0 { self.edges } else { self.edges.min(most as u64) };
+        let (link, samples) = (&self.link, self.split.samples(Part::Validation).len() as u64);
+        let drawn = links(link.positives).saturating_mul(link.negatives as u64 + 1);
+        // Two rows, their sum and what follows from it, forward and backward, and what is known of the pair.
+        let row = 4 * (8 * width + 3 * FACTS) as u64;
+        let judged = |most: usize| links(most).saturating_mul(link.evaluate_negatives as u64);
+        // Sources, targets and scores, once as they are and once sorted.
+        let scored = judged(link.evaluate_positives).max(judged(link.validate_positives)).saturating_mul(28);
+        let kept = judged(link.validate_positives).saturating_mul(4).saturating_mul(samples);
+        let lower = "link.evaluate_negatives, link.evaluate_positives or link.validate_positives";
+        vec![
+            Need {
+                what: "pairs of a window",
+                bytes: drawn.saturating_mul(row),
+                lower: "link.negatives or link.positives",
+            },
+            Need { what: "pairs that are judged", bytes: scored.saturating_add(kept), lower },
+        ]
+    }
+
+    fn held_bytes(&self) -> u64 {
+        self.pasts.bytes()
+    }
+
+    fn scored_pairs(&self, metrics: &[&dyn Metric]) -> f64 {
+        if !metrics.iter().any(|metric| metric.needs() == Needs::AllPairs) {
+            return 0.0;
+        }
+        // Every source that has a link against every vertex.
+        let vertices = self.store.vertices() as f64;
+        let samples = [Part::Validation, Part::Test].map(|part| self.split.samples(part).len());
+        vertices.min(self.edges as f64) * vertices * samples.iter().sum::<usize>() as f64
     }
 
     fn outputs(&self, forward: &mut Forward<'_, '_>) -> Result<Vec<f32>> {

@@ -130,6 +130,15 @@ impl History {
         Ok(History { last, starts, targets, runs_at, runs, known, known_since, seen_targets, seen_sources })
     }
 
+    /// Bytes that it takes.
+    pub fn bytes(&self) -> u64 {
+        let places = [self.starts.len(), self.runs_at.len()].map(|length| 8 * length as u64);
+        let numbers = [self.targets.len(), self.known.len(), self.known_since.len()];
+        let seen = [&self.seen_targets, &self.seen_sources].map(|seen| seen.vertices.len());
+        let fours = numbers.iter().chain(&seen).map(|&length| 4 * length as u64).sum::<u64>();
+        places.iter().sum::<u64>() + fours + (self.runs.len() * size_of::<Run>()) as u64
+    }
+
     /// The pairs that have this source.
     fn pairs(&self, source: Vertex) -> std::ops::Range<usize> {
         match self.starts.get(source as usize..source as usize + 2) {

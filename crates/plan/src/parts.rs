@@ -1,0 +1,97 @@
+//! What each worker has of a snapshot, counted without making it.
+
+use kymo_graph::{Snapshot, Vertex};
+
+use crate::layout::Owners;
+
+/// What a worker has of a step.
+#[derive(Clone, Default)]
+pub(crate) struct Part {
+    /// Its own vertices.
+    pub own: u64,
+    /// Neighbours that belong to others.
+    pub beyond: u64,
+    /// Edges that lead to its own.
+    pub edges: u64,
+    /// Rows of neighbours that it sends and receives.
+    pub rows: [u64; 2],
+}
+
+/// What each worker has of a snapshot, and the edges between workers: the rows that their halos would send
+/// and receive, counted in one pass over the edges.
+pub(crate) fn parts(
+    snapshot: &Snapshot<'_>,
+    owners: Owners<'_>,
+    vertices: usize,
+    workers: usize,
+    both: bool,
+) -> (Vec<Part>, u64) {
+    let (mut parts, mut cut) = (vec![Part::default(); workers], 0);
+    (0..vertices as Vertex).for_each(|vertex| parts[owners.of(vertex)].own += 1);
+    for edge in snapshot.edges.iter() {
+        let (source, target) = (owners.of(edge.source()), owners.of(edge.target()));
+        parts[target].edges += 1;
+        cut += u64::from(source != target);
+    }
+    // Of each vertex, which workers need its row: a bit each, sixty-four workers at a time.
+    let mut needed = vec![0u64; vertices];
+    for first in (0..workers).step_by(64) {
+        needed.fill(0);
+        let bit = |worker: usize| match worker.checked_sub(first) {
+            Some(place @ 0..64) => 1u64 << place,
+            _ => 0,
+        };
+        for edge in snapshot.edges.iter() {
+            let (source, target) = (owners.of(edge.source()), owners.of(edge.target()));
+            if source != target {
+                needed[edge.source() as usize] |= bit(target);
+                if both {
+                    needed[edge.target() as usize] |= bit(source);
+                }
+            }
+        }
+        for (vertex, &by) in (0..).zip(&needed) {
+            let (owner, mut left) = (owners.of(vertex), by);
+            parts[owner].rows[0] += u64::from(by.count_ones());
+            while left != 0 {
+                let part = &mut parts[first + left.trailing_zeros() as usize];
+                (part.rows[1], part.beyond) = (part.rows[1] + 1, part.beyond + 1);
+                left &= left - 1;
+            }
+        }
+    }
+    (parts, cut)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::mix;
+    use crate::route::HaloRows;
+    use kymo_graph::Edge;
+
+    /// Counted in one pass, parts are those of the halos that workers make one by one: also beyond the
+    /// sixty-four workers that go through the edges together.
+    #[test]
+    fn parts_are_those_of_halos() {
+        let vertices = 200;
+        for (workers, both) in [(1, false), (3, true), (64, false), (65, true), (150, false)] {
+            let owners: Vec<u16> = (0..vertices as u64).map(|v| (mix(v) % workers as u64) as u16).collect();
+            let end = |draw: u64| (mix(draw) % vertices as u64) as Vertex;
+            let edges = (0..900).map(|edge| Edge::new(end(2 * edge), end(2 * edge + 1)));
+            let snapshot = Snapshot::from_edges(edges.collect());
+            let owners = Owners::Each(&owners);
+            let (found, cut) = parts(&snapshot, owners, vertices, workers, both);
+            let between = |edge: &&Edge| owners.of(edge.source()) != owners.of(edge.target());
+            assert_eq!(cut, snapshot.edges.iter().filter(between).count() as u64);
+            for (worker, part) in found.iter().enumerate() {
+                let halo = HaloRows::of(&snapshot, owners, vertices, workers, worker, both);
+                let rows = [halo.route.rows_sent() as u64, halo.route.rows_received() as u64];
+                let own = |edge: &&Edge| owners.of(edge.target()) == worker;
+                let edges = snapshot.edges.iter().filter(own).count() as u64;
+                let expected = (halo.own.len() as u64, halo.beyond.len() as u64, edges, rows);
+                assert_eq!((part.own, part.beyond, part.edges, part.rows), expected, "{worker} of {workers}");
+            }
+        }
+    }
+}

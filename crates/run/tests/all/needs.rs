@@ -1,0 +1,64 @@
+//! Memory that is estimated before it is taken.
+
+use std::sync::Arc;
+
+use kymo_graph::Progress;
+use kymo_graph::generate::{self, Params};
+use kymo_model::zoo;
+use kymo_run::config::machine::Need;
+use kymo_run::step::needs;
+use kymo_run::{RunContext, Worker, task};
+
+use super::fixture::{Sketch, practise, settings};
+
+/// What a worker holds that may keep nothing is what was estimated, for every model and task: neither is a
+/// run refused that would fit, nor is one begun that does not.
+#[test]
+fn estimates_are_what_is_taken() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Sketch::random(5, 3000, 12).write(&folder.path().join("store"));
+    for recipe in zoo::ALL {
+        for task in task::ALL {
+            for (hidden, layers) in [(32, 1), (64, 2)] {
+                let mut settings = settings(store.path(), task.name(), recipe.name);
+                (settings.model.hidden, settings.model.layers) = (hidden, layers);
+                settings.run.memory = "1kB".into();
+                let mut worker = Worker::open(settings, store.clone()).unwrap();
+                practise(&mut worker, 1);
+                let needs = needs(&worker.context, 1).unwrap();
+                let (held, estimated) = (worker.held_bytes(), Need::total(&needs));
+                let ratio = estimated as f64 / held as f64;
+                let what = format!("{} {} {hidden} x {layers}", recipe.name, task.name());
+                assert!(
+                    (0.75..2.0).contains(&ratio),
+                    "{what}: {held} held, {estimated} estimated: {needs:?}"
+                );
+            }
+        }
+    }
+}
+
+/// Metrics that take hours say so, and what takes less; others are silent.
+#[test]
+fn hours_of_metrics_are_announced() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let (vertices, steps) = (500_000, 9);
+    let params = Params { vertices, edges: vertices, steps, features: 0, ..Params::GENERIC };
+    let kind = generate::find("uniform").unwrap();
+    let store = Arc::new(generate::write(kind, &params, &path, false, &Progress::silent()).unwrap());
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+    let said = |metric: &str| {
+        let mut settings = settings(&path, "link-prediction", "gcn");
+        settings.task.metrics = vec![metric.into()];
+        let context = RunContext::open_to_plan(settings, store.clone()).unwrap();
+        pool.install(|| context.slow_metrics())
+    };
+    assert_eq!(said("mrr-tgb"), None);
+    let said = said("map").unwrap();
+    assert!(
+        said.starts_with("metrics over all pairs score about ") && said.contains(" h each time"),
+        "{said}"
+    );
+    assert!(said.contains("link.evaluate_negatives"), "{said}");
+}
