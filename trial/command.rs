@@ -222,7 +222,7 @@ impl Answer {
             Some("INT") => 2,
             _ => return false,
         };
-        self.signal == Some(number) || self.code == Some(i32::from(Class::Stopped.exit_code())) && number != 9
+        self.signal == Some(number) || self.code == Some(128 + number) && number != 9
     }
 
     /// Success, or an error that the documents know, in words. That it was asked to stop is no error, unless

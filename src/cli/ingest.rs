@@ -21,9 +21,10 @@ use super::watch::Watch;
 
 /// Read files into a store of snapshots
 ///
-/// The format is detected unless given, files packed with gzip, zstd, xz or bzip2 are unpacked, and rows out
-/// of order are sorted. Events are cut into steps by --window, --steps or --events (default: 50 windows of
-/// one length); inputs that number their steps keep them.
+/// The format, what is between fields and what each column means are detected unless given, and said in the
+/// summary; a file that can be read in two ways is refused. Files packed with gzip, zstd, xz or bzip2 are
+/// unpacked, and rows out of order are sorted. Events are cut into steps by --window, --steps or --events
+/// (default: 50 windows of one length); inputs that number their steps keep them.
 #[derive(Args, Debug)]
 #[command(after_help = after_help())]
 pub struct Ingest {
@@ -63,8 +64,9 @@ pub struct Ingest {
     #[arg(long, value_enum, default_value = "keep", help_heading = "Edges")]
     self_loops: SelfLoops,
 
-    /// Names of the columns of a table without header: source, target, time, step, weight, source_label,
-    /// target_label, and _ for one to skip
+    /// What the columns of a table are, in their order, where they cannot be told or were told wrongly:
+    /// source, target, time, step, weight, source_label, target_label, and _ for one to skip; a header is
+    /// skipped
     #[arg(long, value_delimiter = ',', value_name = "NAMES", help_heading = "Reading")]
     columns: Option<Vec<String>>,
     /// The character between fields: a character, or tab, comma, semicolon, space

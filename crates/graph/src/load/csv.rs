@@ -106,7 +106,7 @@ fn doubt(sample: &Sample, likely: &[Reading]) -> String {
     )
 }
 
-/// What to say where a column that is not read looks like times, or times of day stand apart from their dates.
+/// What to say where a column that is not read looks like times, or times of day stand apart from dates.
 fn unread_time(sample: &Sample, reading: &Reading) -> Option<String> {
     let columns = &sample.columns;
     let Some(when) = reading.place(Role::Time).or(reading.place(Role::Step)) else {

@@ -2,9 +2,9 @@
 //! likeliest is taken unless another is about as likely.
 //!
 //! What counts: the names of the columns; vertices recur, and sources and targets are mostly drawn from the
-//! same ids; times ascend, are dates, or have the size of seconds since 1970; weights have fractions, signs or few
-//! values; and people put columns in some orders more often than in others. The numbers below are rough
-//! logarithms of how much likelier a reading is for it.
+//! same ids; times ascend, are dates, or have the size of seconds since 1970; weights have fractions, signs
+//! or few values; and people put columns in some orders more often than in others. The numbers below are
+//! rough logarithms of how much likelier a reading is for it.
 
 use super::column::{Column, Kind};
 use super::roles::{Role, roles};

@@ -95,7 +95,7 @@ fn is_header(first: &[String], rest: &[Column]) -> bool {
     let stands_out =
         first.iter().zip(rest).any(|(text, column)| column.rows > 0 && column.is_plain() && word(text));
     let all_words = first.iter().all(|text| text.is_empty() || word(text.trim_matches('"')));
-    stands_out && all_words || all_words && ends(first)
+    all_words && (stands_out || ends(first))
 }
 
 /// Pieces of an input in its order: all of a short one, or its beginning, and where it is a plain file

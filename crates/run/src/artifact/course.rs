@@ -72,6 +72,9 @@ struct ProfileFacts {
     seconds: f64,
 }
 
+/// More steps of an optimiser than this nobody has made: a checkpoint that says so is damaged.
+const MOST_STEPS: u64 = 1 << 53;
+
 /// The array of the seconds: for each window a row of stages for each of its steps, and one for the window.
 const PROFILE: &str = "profile";
 
@@ -254,7 +257,15 @@ impl Saved {
         let best = if self.position.best_epoch > 0 { Some(all("best")?) } else { None };
         let values = all("parameter")?;
         let buffers = self.checkpoint.arrays.keys().filter(|name| name.starts_with("optimiser."));
-        let buffers = buffers.map(|name| self.array(path, name, None)).collect::<Result<_>>()?;
+        let buffers = buffers.map(|name| self.array(path, name, None)).collect::<Result<Vec<_>>>()?;
+        let lengths =
+            (0..worker.replica.optimiser.copies()).flat_map(|_| slots.iter().map(|slot| slot.shape.len()));
+        let fits = buffers.is_empty() || buffers.iter().map(Vec::len).eq(lengths);
+        if !fits || self.steps > MOST_STEPS {
+            let problem = "what it keeps of the optimiser does not go with its parameters: it is damaged; \
+                           begin a new run";
+            return Err(Error::file(path, problem));
+        }
         let matrices = |phase: &str, count: usize| -> Result<Vec<Vec<f32>>> {
             (0..count).map(|number| self.array(path, &format!("carried.{phase}.{number:05}"), None)).collect()
         };

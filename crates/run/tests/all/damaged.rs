@@ -172,3 +172,34 @@ fn a_checkpoint_with_a_forged_schedule_or_profile_is_refused() {
     resume(&path, &[]).unwrap();
     resume(&other, &[]).unwrap();
 }
+
+/// What an optimiser keeps must go with the parameters: it ended as a bug of the program.
+#[test]
+fn a_checkpoint_with_a_forged_optimiser_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Sketch::random(55, 14, 8).write(&folder.path().join("store"));
+    let path = folder.path().join("run");
+    let mut one = settings(store.path(), "node-regression", "gcn");
+    one.train.epochs = 2;
+    run(&one, &path);
+    let file = Folder::checkpoint_of(&path);
+    let whole = std::fs::read(&file).unwrap();
+    let forgeries: [fn(&mut Checkpoint); 3] = [
+        |checkpoint| drop(checkpoint.arrays.remove("optimiser.00001")),
+        |checkpoint| {
+            let array = checkpoint.arrays.get_mut("optimiser.00000").unwrap();
+            (array.shape, array.values) = (vec![1], vec![0.0]);
+        },
+        |checkpoint| checkpoint.facts["steps"] = json!(u64::MAX),
+    ];
+    for forge in forgeries {
+        let mut checkpoint = Checkpoint::read(&file).unwrap();
+        forge(&mut checkpoint);
+        checkpoint.write(&file).unwrap();
+        let error = resume(&path, &[]).err().unwrap();
+        assert_eq!(error.class(), Class::Input, "{error}");
+        assert!(error.to_string().contains("what it keeps of the optimiser"), "{error}");
+        std::fs::write(&file, &whole).unwrap();
+    }
+    resume(&path, &[]).unwrap();
+}
