@@ -210,7 +210,7 @@ impl Kind for Kill<'_> {
                 old_or_new(output, old, new, &state(folder)?)
                     .map_err(|fault| Fault::new(fault.class, format!("{}: {}", answer.shown, fault.text)))?;
             }
-            command = again.to_owned();
+            command = retried(again, folder);
             if job.whole.is_some_and(|output| folder.join(output).exists())
                 && !command.contains("--overwrite")
                 && !command.contains("--append")
@@ -227,6 +227,14 @@ impl Kind for Kill<'_> {
             self.kymo.done(folder, "inspect store --json").map(drop)?;
         }
         Ok(())
+    }
+}
+
+/// The command to go on with: a run without a checkpoint is begun again.
+fn retried(again: &str, folder: &Path) -> String {
+    match again.strip_suffix(" --resume") {
+        Some(begin) if !folder.join("run/checkpoint.safetensors").exists() => begin.to_owned(),
+        _ => again.to_owned(),
     }
 }
 

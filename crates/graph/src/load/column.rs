@@ -234,6 +234,13 @@ impl Column {
         (shared + range) / 2.0
     }
 
+    /// The share of rows in which this column and another are as in a row before.
+    pub fn repeats_with(&self, other: &Column) -> f64 {
+        let mut seen = FxHashSet::default();
+        let again = self.order.iter().zip(&other.order).filter(|&pair| !seen.insert(pair)).count();
+        again as f64 / self.order.len().max(1) as f64
+    }
+
     /// Whether another column follows from this one: each value here goes with one there, which is not just
     /// as varied. Such a column says something about the vertices in this one.
     pub fn decides(&self, other: &Column) -> bool {

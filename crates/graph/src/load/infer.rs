@@ -27,6 +27,9 @@ const LOOKED_AT: usize = 12;
 /// Rows from which on order and repetition tell something.
 const TELLING: f64 = 8.0;
 
+/// Edges that come more often than this share of rows are events.
+const SELDOM: f64 = 0.05;
+
 impl Reading {
     /// The column of a role.
     pub fn place(&self, wanted: Role) -> Option<usize> {
@@ -105,6 +108,7 @@ fn readings(sample: &Sample, konect: bool) -> Vec<Reading> {
             if target < source && !by_name {
                 continue;
             }
+            let repeats = columns[source].repeats_with(&columns[target]);
             for &time in times.iter().filter(|time| time.is_none_or(|at| free(at, &[source, target]))) {
                 for &weight in &weights {
                     let taken = [Some(source), Some(target), time].contains(&weight) && weight.is_some();
@@ -119,7 +123,9 @@ fn readings(sample: &Sample, konect: bool) -> Vec<Reading> {
                         if let Some(at) = weight {
                             roles[at] = Some(Role::Weight);
                         }
-                        let score = score(sample, [source, target], time, weight, &roles, konect);
+                        // A graph without times lists each edge once.
+                        let again = if time.is_none() && repeats > SELDOM { 2.0 } else { 0.0 };
+                        let score = score(sample, [source, target], time, weight, &roles, konect) - again;
                         all.push(Reading { roles, score });
                     }
                 }
@@ -158,7 +164,7 @@ fn score(
         score -= if (0..columns.len()).any(attribute) { 3.0 } else { 0.0 };
     }
     // An edge list in the order of its sources is common.
-    score += if from.is_sorted() && from.is_number() { 1.5 * telling } else { 0.0 };
+    score += if from.is_sorted() && from.is_number() { 2.5 * telling } else { 0.0 };
     if let Some(time) = time {
         score += as_time(&columns[time], telling);
         let ids = from.range[1].max(to.range[1]);
