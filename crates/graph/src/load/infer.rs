@@ -100,7 +100,7 @@ fn readings(sample: &Sample, konect: bool) -> Vec<Reading> {
         (Some(_), None) => vec![None],
         (None, None) => or_none(open(Role::Weight, &|column| column.is_number())),
     };
-    let mut all = Vec::new();
+    let (telling, decided, mut all) = (telling(sample), decided(columns), Vec::new());
     for &source in &sources {
         let free = |index: usize, taken: &[usize]| !taken.contains(&index);
         for &target in targets.iter().filter(|&&target| free(target, &[source])) {
@@ -108,7 +108,8 @@ fn readings(sample: &Sample, konect: bool) -> Vec<Reading> {
             if target < source && !by_name {
                 continue;
             }
-            let repeats = columns[source].repeats_with(&columns[target]);
+            let pair = as_pair(&columns[source], &columns[target], telling);
+            let repeats = columns[source].repeats_with(&columns[target]) > SELDOM;
             for &time in times.iter().filter(|time| time.is_none_or(|at| free(at, &[source, target]))) {
                 for &weight in &weights {
                     let taken = [Some(source), Some(target), time].contains(&weight) && weight.is_some();
@@ -123,9 +124,14 @@ fn readings(sample: &Sample, konect: bool) -> Vec<Reading> {
                         if let Some(at) = weight {
                             roles[at] = Some(Role::Weight);
                         }
+                        let place = [Some(source), Some(target), time, weight];
+                        let mut score = pair + rest(columns, place, &roles, konect, telling);
                         // A graph without times lists each edge once.
-                        let again = if time.is_none() && repeats > SELDOM { 2.0 } else { 0.0 };
-                        let score = score(sample, [source, target], time, weight, &roles, konect) - again;
+                        score -= if time.is_none() && repeats { 2.0 } else { 0.0 };
+                        // What follows from another column says something about the vertices there.
+                        let follows = |end: usize| decided[end].iter().any(|&other| roles[other].is_none());
+                        score -=
+                            3.0 * [source, target].into_iter().filter(|&end| follows(end)).count() as f64;
                         all.push(Reading { roles, score });
                     }
                 }
@@ -144,31 +150,30 @@ fn or_none(columns: Vec<usize>) -> Vec<Option<usize>> {
     columns.into_iter().map(Some).chain([None]).collect()
 }
 
-fn score(
-    sample: &Sample,
-    [source, target]: [usize; 2],
-    time: Option<usize>,
-    weight: Option<usize>,
-    roles: &[Option<Role>],
-    konect: bool,
-) -> f64 {
-    let columns = &sample.columns;
-    let telling = telling(sample);
-    let [from, to] = [&columns[source], &columns[target]];
+/// How likely two columns are the ends of edges.
+fn as_pair(from: &Column, to: &Column, telling: f64) -> f64 {
     let mut score = 5.0 * telling * from.likeness(to);
     score += if (from.kind == Kind::Text) == (to.kind == Kind::Text) { 0.5 } else { -0.5 };
-    for (index, end) in [(source, from), (target, to)] {
-        score += as_vertex(end, telling);
-        let attribute =
-            |other: usize| other != index && roles[other].is_none() && decided(columns, other, index);
-        score -= if (0..columns.len()).any(attribute) { 3.0 } else { 0.0 };
-    }
+    score += as_vertex(from, telling) + as_vertex(to, telling);
     // An edge list in the order of its sources is common.
-    score += if from.is_sorted() && from.is_number() { 2.5 * telling } else { 0.0 };
-    if let Some(time) = time {
-        score += as_time(&columns[time], telling);
-        let ids = from.range[1].max(to.range[1]);
-        let wide = columns[time].kind == Kind::Whole && columns[time].range[1] >= 10.0 * ids && ids > 0.0;
+    score + if from.is_sorted() && from.is_number() { 2.5 * telling } else { 0.0 }
+}
+
+/// How likely the other columns, and the order of all, make a reading whose sources, targets, times and
+/// weights have these places.
+fn rest(
+    columns: &[Column],
+    [source, target, time, weight]: [Option<usize>; 4],
+    roles: &[Option<Role>],
+    konect: bool,
+    telling: f64,
+) -> f64 {
+    let mut score = 0.0;
+    if let Some(column) = time.map(|time| &columns[time]) {
+        score += as_time(column, telling);
+        let ids = [source, target].into_iter().flatten().map(|end| columns[end].range[1]);
+        let ids = ids.fold(0.0, f64::max);
+        let wide = column.kind == Kind::Whole && column.range[1] >= 10.0 * ids && ids > 0.0;
         score += if wide { telling } else { 0.0 };
     }
     score += weight.map_or(0.0, |weight| as_weight(&columns[weight], telling));
@@ -179,10 +184,10 @@ fn score(
             Kind::Text | Kind::Clock | Kind::Nothing => 0.1,
         };
     }
-    let first = source == 0 || source == 1 && time == Some(0);
-    let usual = target == source + 1;
+    let first = source == Some(0) || source == Some(1) && time == Some(0);
+    let usual = target == source.map(|source| source + 1);
     score += if first { 1.0 } else { 0.0 } + if usual { 1.5 } else { 0.0 };
-    if konect && [source, target] == [0, 1] {
+    if konect && [source, target] == [Some(0), Some(1)] {
         score += 2.0;
         score += if weight == Some(2) { 3.0 } else { 0.0 };
         score += if time == Some(3) { 2.0 } else { 0.0 };
@@ -190,9 +195,15 @@ fn score(
     score
 }
 
-/// Whether the column at `index` follows from the one at `other`, which could be vertices itself.
-fn decided(columns: &[Column], other: usize, index: usize) -> bool {
-    matches!(columns[other].kind, Kind::Whole | Kind::Text) && columns[other].decides(&columns[index])
+/// By column: the columns from which it follows, and which could be vertices themselves.
+fn decided(columns: &[Column]) -> Vec<Vec<usize>> {
+    let by = |index: usize| {
+        let vertices =
+            |&other: &usize| other != index && matches!(columns[other].kind, Kind::Whole | Kind::Text);
+        let looked_at = 0..columns.len().min(LOOKED_AT);
+        looked_at.filter(vertices).filter(|&other| columns[other].decides(&columns[index])).collect()
+    };
+    (0..columns.len()).map(by).collect()
 }
 
 fn as_vertex(column: &Column, telling: f64) -> f64 {

@@ -13,7 +13,7 @@ use crate::error::Result;
 
 /// Bytes of an input that are looked at where it can be read only once, and of each piece elsewhere.
 const AHEAD: usize = 4 << 20;
-const PIECE: usize = 64 << 10;
+const PIECE: usize = 32 << 10;
 
 /// Pieces that are looked at.
 const PIECES: usize = 24;
