@@ -313,3 +313,20 @@ fn an_interruption_leaves_nothing_behind() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("stopped; nothing was written"));
     assert_eq!(bench.names(), [] as [String; 0]);
 }
+
+/// The summary says what each column was taken for, and years become steps.
+#[test]
+fn a_summary_says_what_columns_were_taken_for() {
+    let bench = Bench::new();
+    let rows: String =
+        (0..200).map(|i| format!("{},n{},n{},{}\n", 1990 + i / 20, i % 7, i % 9, i % 5)).collect();
+    bench.file("trade.csv", format!("year,nation,nation,value\n{rows}"));
+    let summary = bench.json("ingest trade.csv -o trade");
+    assert_eq!((summary["steps"].as_u64(), summary["vertices"].as_u64()), (Some(10), Some(9)));
+    let columns = summary["columns"].as_array().unwrap();
+    let roles: Vec<&str> = columns.iter().map(|column| column["role"].as_str().unwrap()).collect();
+    assert_eq!(roles, ["time", "source", "target", "weight"]);
+    assert_eq!((columns[0]["name"].as_str(), columns[0]["unit"].as_str()), (Some("year"), Some("years")));
+    let said = bench.done("ingest trade.csv --steps 4 -o other");
+    assert!(said.out.contains("read as: 'year' time (years), 'nation' source"), "{}", said.out);
+}

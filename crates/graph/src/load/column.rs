@@ -274,3 +274,58 @@ fn mostly(counts: [usize; 6], rows: usize) -> Kind {
         () => Kind::Text,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn column(text: &str) -> Column {
+        Column::of(std::iter::once(text.split(' ')), Style::default())
+    }
+
+    #[test]
+    fn kinds_are_those_of_nearly_all_values() {
+        for (text, kind, names) in [
+            ("1 2 3 4", Kind::Whole, false),
+            ("1 2 3 4 x", Kind::Whole, true),
+            ("1 -2 3 4.5", Kind::Number, true),
+            ("007 008", Kind::Text, true),
+            ("2020-01-01 2020-01-02", Kind::Date, true),
+            ("17:30 7:30:05pm", Kind::Clock, true),
+            ("NA NA", Kind::Nothing, false),
+            ("1 x y 4", Kind::Text, true),
+        ] {
+            let column = column(text);
+            assert_eq!((column.kind, column.names), (kind, names), "{text}");
+        }
+    }
+
+    #[test]
+    fn times_show_their_unit_and_years() {
+        assert_eq!(column("5 6").unit(), None);
+        assert_eq!(column("1330560000 1330560001.5").unit(), Some(TimeUnit::S));
+        assert_eq!(column("1330560000 5").unit(), None);
+        assert_eq!(column("1330560000000 1330560000001").unit(), Some(TimeUnit::Ms));
+        assert_eq!(column("2020-01-01 noon").unit(), Some(TimeUnit::Date));
+        let yearly = ["1990 2020", "1990-01-01 1991-01-01"];
+        assert!(yearly.iter().all(|text| column(text).is_yearly()));
+        let not = ["1990 2200", "1990.5 1991", "2020-01-01 2020-01-01T05:00", "1990-01-01 1991-02-01"];
+        assert!(!not.iter().any(|text| column(text).is_yearly()));
+        assert!(column("2020-03 2020-04").is_like_dates() && !column("ann bob").is_like_dates());
+    }
+
+    #[test]
+    fn order_and_repetition_are_counted() {
+        assert!(
+            column("1 1 2 3").is_sorted() && !column("3 2 1 1").is_sorted() && !column("1 1").is_sorted()
+        );
+        assert!(column("4 5 6").counts_rows && !column("4 5 7").counts_rows);
+        let (people, classes) = (column("1 2 3 4 1 2"), column("a a b b a a"));
+        assert!(people.decides(&classes) && !classes.decides(&people));
+        assert!(!people.decides(&column("a a b b b a")));
+        assert_eq!(column("1 1 2 1").repeats_with(&column("2 2 3 3")), 0.25);
+        assert_eq!(column("1 2 3").likeness(&column("1 2 3")), 1.0);
+        assert_eq!(column("1 2").likeness(&column("5 6")), 0.0);
+        assert_eq!(column("a b").likeness(&column("b c")), 1.0 / 3.0);
+    }
+}

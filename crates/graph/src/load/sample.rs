@@ -186,16 +186,71 @@ fn width(pieces: &[Vec<u8>], separator: Separator, style: Style) -> Option<usize
     for piece in pieces {
         for row in split(piece.clone(), separator, style, None).ok()? {
             let width = *first.get_or_insert(row.len());
-            // Fields that are several numbers say that something else is between fields.
+            // Fields that are several numbers say that something else is between fields; a comma in them may
+            // be a decimal one.
             let several = |field: &String| {
-                let mut words = field.split_ascii_whitespace().peekable();
-                separator != Separator::Blank && words.next().is_some() && words.peek().is_some() && {
-                    field.split_ascii_whitespace().all(is_number)
-                }
+                let mut words = field.split([' ', '\t', ';', '|']).filter(|word| !word.is_empty());
+                separator != Separator::Blank && words.clone().count() > 1 && words.all(is_number)
             };
             odd += usize::from(row.len() != width || row.iter().any(several));
             all += 1;
         }
     }
     first.filter(|&width| width >= 2 && odd <= (all / 10).max(usize::from(all > 2)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::progress::Progress;
+
+    /// Of a long file stretches from beginning to end are looked at, whole lines only; of a stream its
+    /// beginning.
+    #[test]
+    fn pieces_come_from_everywhere_and_are_whole_lines() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let rows: u32 = 1_000_000;
+        let text: String = (0..rows).map(|row| format!("{row:07}\n")).collect();
+        std::fs::write(file.path(), &text).unwrap();
+        let firsts = |mut source: Source| -> Vec<u32> {
+            let pieces = pieces(&mut source).unwrap();
+            let whole = |piece: &Vec<u8>| piece.len() % 8 == 0 && piece.ends_with(b"\n");
+            assert!(pieces.len() == PIECES && pieces.iter().all(whole));
+            pieces.iter().map(|piece| std::str::from_utf8(&piece[..7]).unwrap().parse().unwrap()).collect()
+        };
+        let plain = firsts(Source::open(file.path(), &Progress::silent()).unwrap());
+        assert!(plain[0] == 0 && plain.is_sorted() && plain[PIECES - 1] > rows / 20 * 19, "{plain:?}");
+        let stream = firsts(Source::from_bytes("x", text.into()).unwrap());
+        assert!(stream[0] == 0 && stream.is_sorted() && stream[PIECES - 1] < rows / 20 * 13, "{stream:?}");
+    }
+
+    #[test]
+    fn what_is_between_fields_splits_all_rows_alike() {
+        let guess = |text: &str, style| separator(&[text.as_bytes().to_vec()], style);
+        let (plain, comma) = (Style::default(), Style { decimal_comma: true, ..Style::default() });
+        for (text, expected) in [
+            ("1 2 3\n4  5\t6\n", Separator::Blank),
+            ("a b,c d\ne f,g h\n", Separator::Byte(b',')),
+            ("1,2;3,4;5\n6,7;8,9;1\n", Separator::Byte(b';')),
+            ("a b\tc\n\td\n", Separator::Byte(b'\t')),
+            ("1 2 3,5\n2 3 4,5\n", Separator::Blank),
+        ] {
+            assert_eq!(guess(text, plain), Some(expected), "{text}");
+        }
+        assert_eq!(guess("1;2,5\n2;3,5\n", comma), Some(Separator::Byte(b';')));
+        assert_eq!(guess("1 2\n1 2 3\n1 2 3 4\n", plain), None);
+    }
+
+    #[test]
+    fn a_first_row_of_words_above_numbers_is_a_header() {
+        let headed = |text: &str| {
+            let mut source = Source::from_bytes("x", text.into()).unwrap();
+            Sample::of(&mut source, &Hints::default()).unwrap().unwrap().headed
+        };
+        assert!(headed("this,that,when\nann,bob,3\nbob,ann,5\n"));
+        assert!(headed("from,to\nann,bob\n"));
+        assert!(!headed("this,that\nann,bob\n"));
+        assert!(!headed("ann,bob,NA\nbob,ann,5\n"));
+        assert!(!headed("ann,bob,3\nbob,ann,5\n"));
+    }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use kymo_graph::Progress;
 use kymo_graph::load::{self, Hints, IdKind, Intake, Source};
+use kymo_graph::random::Random;
 use kymo_graph::time::DateOrder;
 
 use super::columns;
@@ -89,4 +90,51 @@ fn messy_files_are_read_rightly_or_refused() {
         table,
         "set KYMO_WRITE_TABLE=1 to write docs/messy-files.md again, and read it"
     );
+}
+
+/// Wherever the time and the weight stand, with a header or without, in any order of rows: a table is read as
+/// what it is.
+#[test]
+fn columns_are_told_in_any_order() {
+    let (random, mut drawn) = (Random::new(17), 0);
+    let mut below = |end: u64| {
+        drawn += 1;
+        random.word(drawn) % end
+    };
+    let mut rows: Vec<[String; 4]> = (0..300)
+        .map(|row| {
+            let (source, target) = (below(50), below(50));
+            let weight = below(1000) as f64 / 8.0 - 20.0;
+            [
+                source.to_string(),
+                target.to_string(),
+                weight.to_string(),
+                (1_500_000_000 + 60 * row).to_string(),
+            ]
+        })
+        .collect();
+    let words = ["source", "target", "weight", "time"];
+    let orders = [[0, 1, 2, 3], [0, 1, 3, 2], [0, 3, 1, 2], [3, 0, 1, 2], [3, 2, 0, 1]];
+    for sorted_by in [3, 0] {
+        rows.sort_by_key(|row| row[sorted_by].parse::<u64>().unwrap());
+        for order in orders {
+            for header in ["", "this,that,such,other\n"] {
+                let row = |row: &[String; 4]| order.map(|column| row[column].clone()).join(",") + "\n";
+                let text = header.to_owned() + &rows.iter().map(row).collect::<String>();
+                let mut source = Source::from_bytes("f", text.into()).unwrap();
+                let format = load::detect(&mut source, &Hints::default()).unwrap();
+                let mut intake = Intake::new(&std::env::temp_dir(), 64 << 20, &Progress::silent());
+                format.read(&mut source, &Hints::default(), &mut intake).unwrap();
+                // Under a name that is not known, or before the target, a column is no weight.
+                let place = |wanted: usize| order.iter().position(|&column| column == wanted);
+                let expected = order.map(|column| match words[column] {
+                    "weight" if !header.is_empty() || place(2) < place(1) => "_",
+                    word => word,
+                });
+                let found: Vec<&str> = intake.read_as.iter().map(|column| column.word()).collect();
+                assert_eq!(found, expected, "{order:?}, sorted by {sorted_by}, {header}");
+                assert_eq!(intake.log.len(), 300);
+            }
+        }
+    }
 }
