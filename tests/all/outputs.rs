@@ -258,9 +258,11 @@ fn a_run_is_trained_by_one_process() {
     drop(training);
     // What a killed process did not finish does not stay, even if it is never written again.
     bench.file("run/profile.json.partial", "half of");
+    bench.file("run/.data.lock", "process 1 on a machine that is no more");
     let epochs = bench.log("run").len() + 1;
     bench.done(&format!("train -o run --resume --epochs {epochs}"));
     assert!(!bench.path("run/lock").exists() && !bench.path("run/profile.json.partial").exists());
+    assert!(!bench.path("run/.data.lock").exists());
 }
 
 /// Runs that are given no folder choose one; two that choose at the same time choose two.

@@ -115,6 +115,22 @@ pub fn restore(path: &Path, ours: impl Fn(&Path) -> bool) -> Result<()> {
     }
 }
 
+/// Removes what a dead writer left beside a folder, should there be anything. While a writer is alive nothing
+/// happens.
+pub fn clear(path: &Path) -> Result<()> {
+    let [Some(partial), Some(lock)] = ["partial", "lock"].map(|ending| hidden(path, ending)) else {
+        return Ok(());
+    };
+    if !partial.exists() && !lock.exists() {
+        return Ok(());
+    }
+    match Lock::take(&lock, path) {
+        Ok(_lock) => remove(&partial),
+        Err(error) if error.source.kind() == ErrorKind::ResourceBusy => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
 /// Removes a folder, should there be one.
 fn remove(folder: &Path) -> Result<()> {
     match fs::remove_dir_all(folder) {

@@ -214,7 +214,7 @@ mod tests {
         std::fs::write(file.path(), &text).unwrap();
         let firsts = |mut source: Source| -> Vec<u32> {
             let pieces = pieces(&mut source).unwrap();
-            let whole = |piece: &Vec<u8>| piece.len() % 8 == 0 && piece.ends_with(b"\n");
+            let whole = |piece: &Vec<u8>| piece.len().is_multiple_of(8) && piece.ends_with(b"\n");
             assert!(pieces.len() == PIECES && pieces.iter().all(whole));
             pieces.iter().map(|piece| std::str::from_utf8(&piece[..7]).unwrap().parse().unwrap()).collect()
         };

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use kymo_files::place::{enclosing, is_store};
-use kymo_files::{Lock, write_whole};
+use kymo_files::{Lock, clear, write_whole};
 use kymo_trace::metrics::Log;
 use kymo_trace::schema::{EpochRecord, Metrics, RunFolder, folder as names};
 use kymo_trace::tensorboard::EventFile;
@@ -70,6 +70,7 @@ impl Folder {
         for name in WRITTEN_WHOLE {
             let _ = std::fs::remove_file(path.join(format!("{name}.partial")));
         }
+        clear(&Folder::data_of(path))?;
         Ok(lock)
     }
 
