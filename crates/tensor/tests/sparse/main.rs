@@ -51,7 +51,12 @@ fn run(case: &Case, pattern: &Arc<Pattern>, salt: u32) -> Result<Vec<Vec<f32>>> 
 
 /// Whether all numbers are within `tolerance` of the exact ones, relative to the largest of them.
 fn are_close(found: &[f32], exact: &[f64], tolerance: f64) -> bool {
-    let largest = exact.iter().fold(1e-6f64, |largest, value| largest.max(value.abs()));
+    are_close_beside(1e-6, found, exact, tolerance)
+}
+
+/// The same, relative to `least` where all of them are smaller.
+fn are_close_beside(least: f64, found: &[f32], exact: &[f64], tolerance: f64) -> bool {
+    let largest = exact.iter().fold(least, |largest, value| largest.max(value.abs()));
     found.len() == exact.len()
         && found.iter().zip(exact).all(|(&found, exact)| {
             let difference = (f64::from(found) - exact).abs();
@@ -72,7 +77,9 @@ fn check(case: &Case, pattern: &Arc<Pattern>, salt: u32) {
             Ok(found) => found,
             Err(problem) => panic!("{}: {problem}", case.name),
         };
-        assert!(are_close(&found[0], &(case.exact)(pattern, &inputs), 1e-5), "{}", case.name);
+        // Where sums cancel, they are off by what rounds off in their terms, which are no larger than 1.
+        let exact = (case.exact)(pattern, &inputs);
+        assert!(are_close_beside(1.0, &found[0], &exact, 1e-5), "{}", case.name);
         let bits = found.iter().map(|numbers| numbers.iter().map(|number| number.to_bits()).collect());
         let bits: Vec<Vec<u32>> = bits.collect();
         if let Some(before) = &before {
