@@ -60,14 +60,17 @@ pub enum Why {
 pub struct Carry {
     life: Life,
     rule: WeightRule,
-    recent: VecDeque<Vec<Folded>>,
+    /// The rows of the steps in reach that have any, and the number of each: most steps of a long life may be
+    /// empty.
+    recent: VecDeque<(usize, Vec<Folded>)>,
+    next: usize,
     all: Vec<Folded>,
 }
 
 impl Carry {
     /// Nothing carried yet.
     pub fn new(life: Life, rule: WeightRule) -> Self {
-        Carry { life, rule, recent: VecDeque::new(), all: Vec::new() }
+        Carry { life, rule, recent: VecDeque::new(), next: 0, all: Vec::new() }
     }
 
     /// The graph of the next step, whose own rows are `own`.
@@ -75,12 +78,14 @@ impl Carry {
         match self.life {
             Life::Steps(0) => snapshot(&own),
             Life::Steps(steps) => {
-                if self.recent.len() > steps {
-                    self.recent.pop_front();
+                let now = self.next;
+                self.next += 1;
+                self.recent.retain(|(then, _)| then.saturating_add(steps) >= now);
+                if !own.is_empty() {
+                    self.recent.push_back((now, own));
                 }
-                self.recent.push_back(own);
                 let mut whole = Vec::new();
-                for own in &self.recent {
+                for (_, own) in &self.recent {
                     whole = merge_two(whole, own, self.rule);
                 }
                 snapshot(&whole)
@@ -148,6 +153,18 @@ mod tests {
                 prop_assert_eq!(carried, snapshot(&folder.fold(&select(from, step))).unwrap());
             }
         }
+    }
+
+    /// Steps without rows are not gone through again in every step after them: a long life over very many
+    /// steps took time by their square.
+    #[test]
+    fn empty_steps_are_not_kept() {
+        let folder =
+            Folder { rule: WeightRule::Sum, undirected: false, drop_self_loops: false, ranks: &[0, 1] };
+        let mut carry = Carry::new(Life::Steps(usize::MAX), folder.rule);
+        assert_eq!(carry.step(folder.fold(&[Event::new(0, 1, 0.0, 1.0)])).unwrap().len(), 1);
+        assert!((0..1000).all(|_| carry.step(vec![]).is_ok_and(|step| step.len() == 1)));
+        assert_eq!((carry.recent.len(), carry.next), (1, 1001));
     }
 
     #[test]
