@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::lock::Lock;
-use crate::place::{follow, hidden, parent};
+use crate::place::{follow, hidden, parent, resolve};
 use crate::rename::{exchange, rename_new, sync_folder};
 
 /// A folder that is being written. What is not finished disappears with it.
@@ -99,6 +99,14 @@ impl Drop for NewFolder {
         // removes what stays behind.
         let _ = fs::remove_dir_all(&self.partial);
     }
+}
+
+/// Keeps other writers out of the folder at `path`, for one that changes it where it is.
+pub fn lock(path: &Path) -> Result<Lock> {
+    let failed = Error::on("cannot lock", path);
+    let resolved = resolve(path).map_err(&failed)?;
+    let file = hidden(&resolved, "lock").ok_or_else(|| failed(ErrorKind::InvalidInput.into()))?;
+    Lock::take(&file, path)
 }
 
 /// Puts a folder back that a dead writer had moved aside, where nothing is at `path`. For readers: while a
@@ -216,7 +224,14 @@ mod tests {
         assert_eq!(error.source.kind(), ErrorKind::ResourceBusy, "{error}");
         assert!(first.partial().join("scratch").exists(), "the one who came later touched the first");
         drop(first);
+        make(&path, "old", false).unwrap();
+        let changing = lock(&path).unwrap();
+        let error = NewFolder::begin(&path, ours).unwrap_err();
+        assert_eq!(error.source.kind(), ErrorKind::ResourceBusy, "{error}");
+        assert!(!path.join("lock").exists() && place.path().join(".name.lock").exists());
+        drop(changing);
         begin(&path);
+        assert_eq!(names(place.path()), ["name"]);
     }
 
     /// Whenever a writer dies, with either way of replacing, there is the old folder or the new one for the

@@ -12,6 +12,6 @@ mod rename;
 mod whole;
 
 pub use error::{Error, Result};
-pub use folder::{NewFolder, clear, restore};
+pub use folder::{NewFolder, clear, lock, restore};
 pub use lock::Lock;
 pub use whole::{is_stream, write_new, write_whole};

@@ -6,9 +6,6 @@ use kymo_files::place::{MANIFEST, enclosing, is_run, is_store, parent, resolve};
 
 use crate::error::{Error, Result, listed};
 
-/// Keeps a second process from appending to a store.
-pub const LOCK: &str = "lock";
-
 /// Fails where something stands at `path` that may not be replaced.
 pub fn check_free(path: &Path, replace: bool) -> Result<()> {
     if path.symlink_metadata().is_err() {
@@ -82,5 +79,5 @@ fn is_own(name: &str) -> bool {
         let number = name.strip_prefix(kind).and_then(|rest| rest.strip_suffix(".safetensors"));
         number.is_some_and(|number| !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit()))
     };
-    [MANIFEST, LOCK, "fixed.safetensors"].contains(&name) || numbered("vertices-") || numbered("steps-")
+    [MANIFEST, "fixed.safetensors"].contains(&name) || numbered("vertices-") || numbered("steps-")
 }

@@ -14,7 +14,7 @@ use super::Store;
 use super::additive::{Additive, Split, cost};
 use super::arrays::{Array, FileEntry, write};
 use super::manifest::{FeatureFacts, FeatureKind, Manifest, PartEntry};
-use super::output::{LOCK, check_free, check_outside, exists, is_ours};
+use super::output::{check_free, check_outside, exists, is_ours};
 use super::part::Pending;
 use crate::delta::Delta;
 use crate::error::{Error, Result};
@@ -136,7 +136,7 @@ impl Writer {
     /// Goes on with the store at `path`; fails while another writer does.
     pub fn append(path: &Path) -> Result<Writer> {
         Manifest::read(path)?;
-        let lock = Lock::take(&path.join(LOCK), path)?;
+        let lock = kymo_files::lock(path)?;
         // Read again under the lock: another writer may have finished in between.
         let store = Store::open(path)?;
         let manifest = store.manifest().clone();
@@ -320,10 +320,7 @@ impl Writer {
         let path = match std::mem::replace(&mut self.place, Place::Done) {
             Place::New { folder, path, replace } => {
                 check_free(&path, replace)?;
-                // Nobody may append to what is about to be removed.
-                let there = path.exists();
-                let _lock = if there { Some(Lock::take(&path.join(LOCK), &path)?) } else { None };
-                folder.finish(there).map_err(|error| match error.source.kind() {
+                folder.finish(path.exists()).map_err(|error| match error.source.kind() {
                     ErrorKind::AlreadyExists => exists(&path),
                     _ => error.into(),
                 })?;
