@@ -8,7 +8,7 @@ use kymo_graph::{Progress, Store};
 use kymo_plan::plan::readable;
 use kymo_plan::{Plan as Priced, Strategy, strategy};
 use kymo_run::config::memory;
-use kymo_run::schedule::{Division, Sample, is_possible};
+use kymo_run::schedule::{Division, Question, Sample, is_possible};
 use kymo_run::{Error, Result, RunContext};
 
 use super::choices::Choices;
@@ -120,7 +120,8 @@ fn priced(
     let plan = |name: &str, workers: usize| {
         progress.check()?;
         let division = Division::looking_at(&context, name, workers, sample.as_ref())?;
-        let plan = division.plan_from(&context, name, workers, args.reuse, sample.as_ref())?;
+        let question = Question { strategy: name, workers, reuse: args.reuse, sample: sample.as_ref() };
+        let plan = division.plan(&context, &question)?;
         progress.advance(looked);
         (0..looked).for_each(|_| progress.add_step());
         Ok(plan)

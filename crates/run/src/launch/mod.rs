@@ -14,7 +14,7 @@ use kymo_plan::Plan;
 use crate::artifact::{Course, Folder};
 use crate::config::memory;
 use crate::error::{Error, Result};
-use crate::schedule::Division;
+use crate::schedule::{Division, Question};
 use crate::step::{RunContext, Worker, check_needs};
 use crate::train::{self, Ending, Observer};
 use crate::workers::WorkerGroup;
@@ -48,8 +48,10 @@ impl Crew {
         let (division, plan) = match size {
             1 => (Division::Groups, None),
             workers => {
-                let division = Division::new(&context, &parallel.strategy, workers)?;
-                let plan = division.plan(&context, &parallel.strategy, workers, None)?;
+                let strategy = &parallel.strategy;
+                let division = Division::new(&context, strategy, workers)?;
+                let question = Question { strategy, workers, reuse: None, sample: None };
+                let plan = division.plan(&context, &question)?;
                 plan.check_memory((memory(&context.settings.run.memory)? / workers) as u64)?;
                 (division, Some(plan))
             }

@@ -15,4 +15,4 @@ mod told;
 pub use controller::Controller;
 pub use costs::{absolute as absolute_costs, check_left};
 pub use profile::{Measurements, costs as measured_costs};
-pub use strategy::{Division, Sample, ask, is_possible};
+pub use strategy::{Division, Question, Sample, ask, is_possible};

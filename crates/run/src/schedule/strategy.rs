@@ -106,6 +106,19 @@ impl Sample {
     }
 }
 
+/// What a plan is asked for.
+pub struct Question<'a> {
+    /// The name of the strategy.
+    pub strategy: &'a str,
+    /// How many workers there are.
+    pub workers: usize,
+    /// The share of a snapshot's cost that a window saves where the window before it at the same worker had
+    /// the snapshot, too.
+    pub reuse: Option<f64>,
+    /// The windows to look at; all of them where there is none.
+    pub sample: Option<&'a Sample>,
+}
+
 impl Division {
     /// The division of a strategy among this many workers.
     pub fn new(context: &RunContext, strategy: &str, workers: usize) -> Result<Division> {
@@ -168,41 +181,14 @@ impl Division {
     }
 
     /// What workers will do in the first epoch, and what that costs.
-    ///
-    /// `reuse` is the share of a snapshot's cost that a window saves where the window before it at the same
-    /// worker had the snapshot, too.
-    pub fn plan(
-        &self,
-        context: &RunContext,
-        strategy: &str,
-        workers: usize,
-        reuse: Option<f64>,
-    ) -> Result<Plan> {
-        self.plan_from(context, strategy, workers, reuse, None)
-    }
-
-    /// As [`Division::plan`], from a look at a sample of the windows alone.
-    pub fn plan_from(
-        &self,
-        context: &RunContext,
-        strategy: &str,
-        workers: usize,
-        reuse: Option<f64>,
-        sample: Option<&Sample>,
-    ) -> Result<Plan> {
-        let plan = self.priced(context, strategy, workers, reuse, sample)?;
+    pub fn plan(&self, context: &RunContext, question: &Question) -> Result<Plan> {
+        let plan = self.priced(context, question)?;
         let note = self.shares().and_then(Shares::note).map(str::to_owned);
-        Ok(Plan { sampled: sample.map(Sample::counts), note, ..plan })
+        Ok(Plan { sampled: question.sample.map(Sample::counts), note, ..plan })
     }
 
-    fn priced(
-        &self,
-        context: &RunContext,
-        strategy: &str,
-        workers: usize,
-        reuse: Option<f64>,
-        sample: Option<&Sample>,
-    ) -> Result<Plan> {
+    fn priced(&self, context: &RunContext, question: &Question) -> Result<Plan> {
+        let Question { strategy, workers, reuse, sample } = *question;
         // They are made to find out what the model does.
         check_parameters(context)?;
         let mut settings = context.settings.clone();

@@ -10,7 +10,7 @@ use kymo_plan::schedule::Schedule;
 use kymo_plan::strategy::{Scheme, find};
 use kymo_plan::{Assignment, Epochs};
 use kymo_run::config::{Features, GatherName, Mode, OptimiserName};
-use kymo_run::schedule::Division;
+use kymo_run::schedule::{Division, Question};
 use kymo_run::workers::WorkerGroup;
 use kymo_run::{Part, RunContext, Settings, Worker, task};
 use proptest::prelude::*;
@@ -55,7 +55,8 @@ fn together(settings: &Settings, store: &Arc<Store>, strategy: &str, workers: us
     settings.parallel.strategy = strategy.into();
     let context = RunContext::open(settings.clone(), store.clone()).unwrap();
     let division = Division::new(&context, strategy, workers).unwrap();
-    let plan = division.plan(&context, strategy, workers, None).unwrap();
+    let question = Question { strategy, workers, reuse: None, sample: None };
+    let plan = division.plan(&context, &question).unwrap();
     let assignment = match find(strategy).unwrap().scheme {
         Scheme::Scheduled(_) => Assignment::Scheduled(plan.epoch.schedule()),
         _ => division.assignment(settings.windows_at_once()),
