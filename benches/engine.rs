@@ -101,8 +101,7 @@ fn graphs(kind: &str, vertices: usize, edges: usize, steps: usize) -> Vec<Graph>
         let StepEdges::Delta(delta) = step.unwrap().edges else { continue };
         snapshot = delta.apply(&snapshot).unwrap();
         let rows = snapshot.by_target(vertices);
-        let starts = rows.starts.iter().map(|&start| start as usize).collect();
-        all.push(Graph::new(starts, rows.columns, rows.weights).unwrap());
+        all.push(Graph::new(rows.starts, rows.columns, rows.weights).unwrap());
     }
     all
 }

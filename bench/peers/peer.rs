@@ -94,7 +94,7 @@ fn serve_products(file: &str, arena: &Arena) {
 }
 
 fn graph(data: &SafeTensors<'_>, t: usize) -> Graph {
-    let starts = integers(data, &format!("starts.{t}")).iter().map(|&start| start as usize).collect();
+    let starts = integers(data, &format!("starts.{t}")).iter().map(|&start| start as u64).collect();
     let sources = integers(data, &format!("sources.{t}")).iter().map(|&s| s as u32).collect();
     Graph::new(starts, sources, None).unwrap()
 }

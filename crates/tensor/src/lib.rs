@@ -12,6 +12,7 @@ pub mod clock;
 pub mod cuda;
 pub mod error;
 pub mod estimate;
+mod indexed;
 mod lines;
 pub mod op;
 pub mod ops;

@@ -82,6 +82,16 @@ impl Pattern {
         self.by_row.others()
     }
 
+    /// Builds the transpose now, for those who know that it will be asked for.
+    pub fn transpose(&self) {
+        self.by_column();
+    }
+
+    /// Whether the transpose has been built.
+    pub fn is_transposed(&self) -> bool {
+        self.by_column.get().is_some()
+    }
+
     pub(crate) fn by_row(&self) -> &Lines {
         &self.by_row
     }

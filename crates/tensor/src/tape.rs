@@ -10,6 +10,7 @@ use crate::clock::{Clock, Of};
 use crate::cuda::{Memory, Resident, Slice};
 use crate::error::{Error, Result};
 use crate::estimate::Reserved;
+use crate::indexed::Indexed;
 use crate::op::{Op, Shape, View};
 
 /// Where numbers are, in words.
@@ -99,6 +100,8 @@ pub(crate) enum Value<'a> {
     Filled(f32),
     /// What the operation will come to when it is read, on a tape that works on a GPU.
     Waiting,
+    /// Rows that are put together when an operation reads them ([`Tape::indexed`]).
+    Indexed(Indexed<'a>),
 }
 
 impl Value<'_> {
@@ -110,6 +113,9 @@ impl Value<'_> {
             Value::Borrowed(values) => Ok(values),
             Value::Resident(_) | Value::Shared(_) | Value::Filled(_) | Value::Waiting => {
                 Err(Error::Place { op: "host values", found: DEVICE, expected: HOST })
+            }
+            Value::Indexed(_) => {
+                Err(Error::Place { op: "host values", found: "not put together", expected: HOST })
             }
         }
     }
@@ -131,7 +137,7 @@ pub(crate) struct Node<'a> {
 }
 
 impl<'a> Node<'a> {
-    fn input(shape: Shape, value: Value<'a>, wants_gradient: bool) -> Self {
+    pub(crate) fn input(shape: Shape, value: Value<'a>, wants_gradient: bool) -> Self {
         Node {
             op: None,
             inputs: Vec::new(),
@@ -262,6 +268,7 @@ impl<'a> Tape<'a> {
     }
 
     fn apply_anywhere(&mut self, op: impl Op + 'a, inputs: &[Var]) -> Result<Var> {
+        self.put_together(inputs)?;
         let shapes: Vec<Shape> = inputs.iter().map(|&input| self.shape(input)).collect();
         let shape = op.shape(&shapes)?;
         if let Some(device) = self.arena.device() {

@@ -51,8 +51,7 @@ impl WholeSteps {
     pub fn cut(&self, t: Step, snapshot: &Snapshot<'_>, owners: Option<&Ownership>) -> Result<Piece> {
         let whole = || {
             let rows = snapshot.by_target(self.store.vertices());
-            let starts = rows.starts.iter().map(|&start| start as usize).collect();
-            Graph::new(starts, rows.columns, rows.weights)
+            Graph::new(rows.starts, rows.columns, rows.weights)
         };
         let (Some(cells), Some(owners)) = (&self.cells, owners) else {
             let rows = self.inputs.rows(&self.store, t, snapshot)?;

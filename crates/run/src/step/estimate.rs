@@ -117,7 +117,7 @@ fn row_bytes(context: &RunContext, degree: u64) -> Result<(u64, u64)> {
 fn buffers(context: &RunContext, vertices: usize, degree: u64) -> Result<usize> {
     // Attention keeps something of every edge; beyond this, it is little beside the edges themselves.
     let degree = degree.clamp(1, 32) as usize;
-    let starts = (0..=vertices).map(|vertex| vertex * degree).collect();
+    let starts = (0..=vertices).map(|vertex| (vertex * degree) as u64).collect();
     let source = |edge: usize| ((edge / degree + 1 + edge % degree) % vertices) as u32;
     let mut sources: Vec<u32> = (0..vertices * degree).map(source).collect();
     sources.chunks_exact_mut(degree).for_each(<[u32]>::sort_unstable);

@@ -21,7 +21,7 @@ struct Gather<'a> {
 }
 
 /// Fails unless every index is that of a row, and 32 bits can number the indices.
-pub(super) fn expect_indices(op: &'static str, indices: &[u32], rows: usize) -> Result<()> {
+pub(crate) fn expect_indices(op: &'static str, indices: &[u32], rows: usize) -> Result<()> {
     if let Some(&index) = indices.iter().find(|&&index| index as usize >= rows) {
         return Err(Error::shape(op, format!("row {index} was asked for, there are {rows}")));
     }
@@ -32,7 +32,7 @@ pub(super) fn expect_indices(op: &'static str, indices: &[u32], rows: usize) -> 
 }
 
 /// Hands every row to `write`, with the row of `x` that its index names.
-pub(super) fn for_each_row(
+pub(crate) fn for_each_row(
     indices: &[u32],
     x: View<'_>,
     output: &mut [f32],

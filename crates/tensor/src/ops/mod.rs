@@ -47,6 +47,8 @@ mod thin;
 mod turned;
 
 use crate::cuda::Source;
+pub(crate) use gather::{expect_indices, for_each_row};
+pub(crate) use pointwise::gather_by;
 pub(crate) use sums::permuted;
 
 pub use dropout::Places;

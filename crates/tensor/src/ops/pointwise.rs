@@ -51,8 +51,17 @@ pub(crate) fn gather_on(
     (x, columns): (Slice<'_>, usize),
     output: Sum<'_>,
 ) -> Result<()> {
-    let brought = device.upload(indices)?;
+    gather_by(device, device.upload(indices)?.all(), (x, columns), output)
+}
+
+/// The same by indices that are on the GPU already.
+pub(crate) fn gather_by(
+    device: &Device,
+    indices: Slice<'_>,
+    (x, columns): (Slice<'_>, usize),
+    output: Sum<'_>,
+) -> Result<()> {
     let arguments: [Argument; 5] =
-        [columns.into(), brought.all().into(), x.into(), output.values.into(), output.adds.into()];
+        [columns.into(), indices.into(), x.into(), output.values.into(), output.adds.into()];
     device.each(&POINTWISE, "gathered", indices.len() * columns, &arguments)
 }

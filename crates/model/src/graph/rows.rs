@@ -1,0 +1,122 @@
+//! The edges of a snapshot in compressed rows, wherever they are, and what matrices are made of.
+
+use kymo_tensor::{Error, Result};
+
+use super::weighted::Normalisation;
+
+/// Edges by target: the in-neighbours of vertex `v` are `starts[v]..starts[v + 1]` of `sources`, ascending.
+#[derive(Clone, Copy)]
+pub struct Rows<'r> {
+    /// Where each row begins, and the end of the last.
+    pub starts: &'r [u64],
+    /// The source of each edge.
+    pub sources: &'r [u32],
+    /// The weight of each edge; all are 1 where there are none.
+    pub weights: Option<&'r [f32]>,
+}
+
+/// Rows with a loop at every vertex.
+pub(super) struct Looped {
+    pub starts: Vec<u64>,
+    pub columns: Vec<u32>,
+    pub weights: Option<Vec<f32>>,
+}
+
+impl Rows<'_> {
+    /// How many rows there are.
+    pub fn count(&self) -> usize {
+        self.starts.len().saturating_sub(1)
+    }
+
+    /// Fails unless these are rows of a graph.
+    pub fn check(&self) -> Result<()> {
+        let wrong = |problem: &str| Err(Error::settings("graph", problem));
+        let (starts, sources) = (self.starts, self.sources);
+        if starts.first() != Some(&0) || starts.last() != Some(&(sources.len() as u64)) || !starts.is_sorted()
+        {
+            return wrong("the beginnings of its rows are not in order");
+        }
+        if sources.iter().any(|&source| source as usize >= self.count()) {
+            return wrong("an edge starts at a vertex that does not exist");
+        }
+        if self.weights.is_some_and(|weights| weights.len() != sources.len()) {
+            return wrong("there are not as many weights as edges");
+        }
+        let ascends = |row: &[u64]| sources[row[0] as usize..row[1] as usize].is_sorted_by(|a, b| a < b);
+        if !starts.windows(2).all(ascends) {
+            return wrong("the sources of a vertex are not ascending");
+        }
+        Ok(())
+    }
+
+    /// The weight of an edge.
+    pub(super) fn weight(&self, index: usize) -> f32 {
+        self.weights.map_or(1.0, |weights| weights[index])
+    }
+
+    /// The rows with a loop of weight 1 at every vertex that has none, in its place. `vertices` are those
+    /// that columns stand for, where these are not the vertices themselves.
+    pub(super) fn looped(&self, vertices: Option<&[u32]>) -> Looped {
+        let room = self.sources.len() + self.count();
+        let (mut starts, mut columns) = (Vec::with_capacity(self.starts.len()), Vec::with_capacity(room));
+        let mut weights = self.weights.map(|_| Vec::with_capacity(room));
+        let vertex = |column: u32| vertices.map_or(column, |vertices| vertices[column as usize]);
+        starts.push(0);
+        for (own, row) in (0..).zip(self.starts.windows(2)) {
+            let range = row[0] as usize..row[1] as usize;
+            let sources = &self.sources[range.clone()];
+            let at = sources.partition_point(|&source| vertex(source) < vertex(own));
+            let added = &[own][usize::from(sources.get(at) == Some(&own))..];
+            columns.extend_from_slice(&sources[..at]);
+            columns.extend_from_slice(added);
+            columns.extend_from_slice(&sources[at..]);
+            if let (Some(weights), Some(all)) = (&mut weights, self.weights) {
+                weights.extend_from_slice(&all[range.start..range.start + at]);
+                weights.extend(added.iter().map(|_| 1.0));
+                weights.extend_from_slice(&all[range.start + at..range.end]);
+            }
+            starts.push(columns.len() as u64);
+        }
+        Looped { starts, columns, weights }
+    }
+}
+
+impl Looped {
+    /// The weight that comes in at each vertex, summed in the order of the row.
+    pub(super) fn degrees(&self) -> Vec<f32> {
+        // Ones add up without an error until adding another one changes nothing any more.
+        const LAST: u64 = 1 << f32::MANTISSA_DIGITS;
+        let rows = self.starts.windows(2);
+        match &self.weights {
+            None => rows.map(|row| (row[1] - row[0]).min(LAST) as f32).collect(),
+            Some(weights) => rows.map(|row| weights[row[0] as usize..row[1] as usize].iter().sum()).collect(),
+        }
+    }
+
+    /// The values of the entries. An edge at a vertex of degree 0 has weight 0.
+    pub(super) fn values(&self, kind: Normalisation, degrees: &[f32]) -> Vec<f32> {
+        let inverse = |power: fn(f32) -> f32| -> Vec<f32> {
+            degrees.iter().map(|&degree| if degree > 0.0 { 1.0 / power(degree) } else { 0.0 }).collect()
+        };
+        let of_degrees = match kind {
+            Normalisation::Both => inverse(f32::sqrt),
+            Normalisation::Right => inverse(|degree| degree),
+            Normalisation::None => Vec::new(),
+        };
+        let mut values = Vec::with_capacity(self.columns.len());
+        for (target, row) in self.starts.windows(2).enumerate() {
+            let range = row[0] as usize..row[1] as usize;
+            let columns = &self.columns[range.clone()];
+            let factor = |&source: &u32| match kind {
+                Normalisation::Both => of_degrees[source as usize] * of_degrees[target],
+                Normalisation::Right => of_degrees[target],
+                Normalisation::None => 1.0,
+            };
+            match &self.weights {
+                None => values.extend(columns.iter().map(factor)),
+                Some(weights) => values.extend(columns.iter().zip(&weights[range]).map(|(c, w)| w * factor(c))),
+            }
+        }
+        values
+    }
+}
