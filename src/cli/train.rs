@@ -11,7 +11,7 @@ use kymo_run::step::predicted_bytes;
 use kymo_run::train::Ending;
 use kymo_run::{Error, Part, Result, RunContext, task};
 use kymo_tensor::cuda::product_error;
-use kymo_trace::schema::{Evaluation, GroupReport, RunSummary};
+use kymo_trace::schema::{Evaluation, GroupReport, RunSummary, SnapshotsHeld};
 
 use super::beside;
 use super::choices::Choices;
@@ -178,6 +178,9 @@ fn closing(summary: &RunSummary, context: &RunContext, path: &Path, quiet: bool)
         bytes(summary.memory),
         summary.device_memory.map_or(String::new(), |most| format!(", of the GPU {}", bytes(most)))
     ));
+    if let Some(held) = &summary.snapshots {
+        text.push_str(&reading(held));
+    }
     if let Some(workers) = &summary.workers {
         text.push_str(&format!("\n{}\n", sharing(workers)));
         if let Some(costs) = &summary.costs {
@@ -188,6 +191,17 @@ fn closing(summary: &RunSummary, context: &RunContext, path: &Path, quiet: bool)
     let path = path.display();
     text.push_str(&format!("\nkymo evaluate {path}    kymo predict {path} -o predictions.csv\n"));
     text
+}
+
+/// What was held of snapshots, and what reading them cost.
+fn reading(held: &SnapshotsHeld) -> String {
+    format!(
+        "snapshots: {} in memory, {} as whole snapshots; read in {:.1} s{}\n",
+        bytes(held.bytes),
+        bytes(held.whole),
+        held.reading,
+        held.hidden().map_or(String::new(), |hidden| format!(", {} of it beside the rest", percent(hidden)))
+    )
 }
 
 /// Who shared the work, and what went between them.

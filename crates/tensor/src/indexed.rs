@@ -29,6 +29,21 @@ impl<'a> Tape<'a> {
         Ok(self.push(Node::input(Shape::new(index.len(), columns), value, false)))
     }
 
+    /// The first rows of those held, as they are; the matrix needs no gradient.
+    pub fn held_first(&mut self, shape: Shape, rows: &'a Resident) -> Result<Var> {
+        if rows.len() < shape.len() {
+            let problem = format!("{} numbers were given for {shape}", rows.len());
+            return Err(Error::shape("first rows", problem));
+        }
+        if rows.len() == shape.len() || self.arena.estimate().is_some() {
+            return self.held(shape, rows);
+        }
+        match self.arena.device() {
+            None => self.constant(shape, &rows[..shape.len()]),
+            Some(device) => self.resident(shape, rows.on(device)?.range(0..shape.len()), false),
+        }
+    }
+
     /// Puts those of the matrices together that are not yet.
     pub(crate) fn put_together(&mut self, vars: &[Var]) -> Result<()> {
         for &var in vars {

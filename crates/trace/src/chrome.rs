@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::align::earliest;
 use crate::error::Result;
-use crate::span::Span;
+use crate::span::{Kind, Span};
 use crate::timeline::WorkerTrace;
 
 #[derive(Serialize)]
@@ -36,7 +36,33 @@ fn microseconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1000.0
 }
 
-fn event(process: u32, worker: usize, late: u64, span: &Span) -> Event<'_> {
+/// Threads that viewers show for a worker and for what is read ahead for it, beside each other.
+struct Lanes {
+    worker: usize,
+    /// When each thread that reads is done with what it reads.
+    readers: Vec<u64>,
+}
+
+impl Lanes {
+    /// Numbers of threads from one reader to the next.
+    const STRIDE: usize = 10_000;
+
+    /// The number of the thread that a span is shown at, and whether it is a new one.
+    fn of(&mut self, span: &Span) -> (usize, bool) {
+        if span.kind != Kind::Prepare {
+            return (self.worker, false);
+        }
+        let free = self.readers.iter().position(|&end| end <= span.start);
+        let lane = free.unwrap_or(self.readers.len());
+        match self.readers.get_mut(lane) {
+            Some(end) => *end = span.end,
+            None => self.readers.push(span.end),
+        }
+        (self.worker + Lanes::STRIDE * (lane + 1), free.is_none())
+    }
+}
+
+fn event(process: u32, thread: usize, late: u64, span: &Span) -> Event<'_> {
     Event {
         name: &span.name,
         cat: span.kind.name(),
@@ -44,18 +70,15 @@ fn event(process: u32, worker: usize, late: u64, span: &Span) -> Event<'_> {
         ts: microseconds(span.start.saturating_add(late)),
         dur: microseconds(span.end.saturating_sub(span.start)),
         pid: process,
-        tid: worker,
+        tid: thread,
         args: Args { bytes: span.bytes },
     }
 }
 
-/// What a viewer writes beside a worker, and where it puts it.
-fn about(process: u32, worker: usize) -> [Value; 2] {
-    [
-        ("thread_name", json!({ "name": format!("worker {worker}") })),
-        ("thread_sort_index", json!({ "sort_index": worker })),
-    ]
-    .map(|(name, args)| json!({ "name": name, "ph": "M", "pid": process, "tid": worker, "args": args }))
+/// What a viewer writes beside a thread, and where it puts it.
+fn about(process: u32, thread: usize, name: &str, place: usize) -> [Value; 2] {
+    [("thread_name", json!({ "name": name })), ("thread_sort_index", json!({ "sort_index": place }))]
+        .map(|(name, args)| json!({ "name": name, "ph": "M", "pid": process, "tid": thread, "args": args }))
 }
 
 /// Writes timelines into one file; a file that was there is replaced.
@@ -82,14 +105,22 @@ pub fn export_beside(groups: &[(&str, &[WorkerTrace])], path: &Path) -> Result<(
             let earliest = earliest(traces);
             for trace in *traces {
                 let late = trace.late(earliest);
-                for line in about(process, trace.worker) {
+                let worker = trace.worker;
+                for line in about(process, worker, &format!("worker {worker}"), worker) {
                     write!(out, "{separator}{line}")?;
                 }
                 let mut spans: Vec<&Span> = trace.spans.iter().collect();
                 spans.sort_by_key(|span| (span.start, std::cmp::Reverse(span.end)));
+                let mut lanes = Lanes { worker, readers: Vec::new() };
                 for span in spans {
+                    let (thread, is_new) = lanes.of(span);
+                    if is_new {
+                        for line in about(process, thread, &format!("reading for worker {worker}"), worker) {
+                            write!(out, "{separator}{line}")?;
+                        }
+                    }
                     out.write_all(separator.as_bytes())?;
-                    serde_json::to_writer(&mut *out, &event(process, trace.worker, late, span))?;
+                    serde_json::to_writer(&mut *out, &event(process, thread, late, span))?;
                 }
             }
         }
@@ -100,7 +131,6 @@ pub fn export_beside(groups: &[(&str, &[WorkerTrace])], path: &Path) -> Result<(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::span::Kind;
     use proptest::prelude::*;
 
     fn exported(traces: &[WorkerTrace]) -> Value {

@@ -27,6 +27,8 @@ pub enum Kind {
     Checkpoint,
     /// Validation and test.
     Evaluate,
+    /// Reading snapshots before their turn, beside the rest.
+    Prepare,
 }
 
 /// How a kind counts.
@@ -42,7 +44,7 @@ pub(crate) enum Part {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Kind; 9] = [
+    pub const ALL: [Kind; 10] = [
         Kind::Compute,
         Kind::Send,
         Kind::Receive,
@@ -52,6 +54,7 @@ impl Kind {
         Kind::Plan,
         Kind::Checkpoint,
         Kind::Evaluate,
+        Kind::Prepare,
     ];
 
     /// The name in files.
@@ -66,6 +69,7 @@ impl Kind {
             Kind::Plan => "plan",
             Kind::Checkpoint => "checkpoint",
             Kind::Evaluate => "evaluate",
+            Kind::Prepare => "prepare",
         }
     }
 
@@ -73,7 +77,7 @@ impl Kind {
         match self {
             Kind::Compute | Kind::Load | Kind::Plan | Kind::Checkpoint | Kind::Evaluate => Part::Busy,
             Kind::Wait | Kind::AllReduce => Part::Waiting,
-            Kind::Send | Kind::Receive => Part::Beside,
+            Kind::Send | Kind::Receive | Kind::Prepare => Part::Beside,
         }
     }
 }

@@ -6,6 +6,8 @@
 
 mod additive;
 mod arrays;
+mod cursor;
+pub use cursor::Cursor;
 mod manifest;
 mod output;
 mod part;

@@ -248,15 +248,11 @@ impl Inputs {
     pub fn columns<'a>(
         &self,
         tape: &mut Tape<'a>,
-        rows: &'a Resident,
+        constant: Option<Var>,
         learnt: &[Var],
         vertices: Option<&Arc<Vec<Vertex>>>,
     ) -> Result<Var> {
-        let mut parts = Vec::with_capacity(1 + learnt.len());
-        let count = vertices.map_or(self.vertices, |vertices| vertices.len());
-        if self.constant_width() > 0 {
-            parts.push(tape.held(Shape::new(count, self.constant_width()), rows)?);
-        }
+        let mut parts: Vec<Var> = constant.into_iter().collect();
         for &learnt in learnt {
             parts.push(match vertices {
                 Some(vertices) => tape.gather(learnt, vertices.clone())?,

@@ -1,13 +1,19 @@
 //! What is learnt from: the split, the features of vertices, where snapshots come from and which of them stay
 //! in memory. Touches the store; knows no task, no optimiser and no schedule.
 
+mod ahead;
 pub(crate) mod builtin;
 mod features;
+mod room;
+mod segment;
+mod shared;
 mod snapshots;
 mod source;
 mod split;
 
 pub use features::Inputs;
-pub use snapshots::{Loaded, Snapshots, largest_step};
-pub use source::{Piece, SnapshotSource, WholeSteps};
+pub use room::{Room, Sizes, largest_step};
+pub use segment::Segment;
+pub use snapshots::{Loaded, Reading, Snapshots};
+pub use source::{Piece, SnapshotSource, StepRows, WholeSteps};
 pub use split::{Part, Split};

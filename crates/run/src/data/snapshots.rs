@@ -1,178 +1,331 @@
-//! Snapshots in memory, loaded when they are first needed.
+//! Snapshots in memory: kept as far as the memory of the run allows, read ahead of those who need them.
 //!
-//! As many as fit into the memory of the run are kept, the first ones that are asked for: training goes round
-//! and round, and a cache that throws out the oldest of a circle throws out the one that is needed next.
-//! Those that do not fit live as long as the windows around them.
+//! Training goes round and round, and a cache that throws out the oldest of a circle throws out the one that
+//! is needed next: so those that are read first are kept, and the others pass through, each as long as the
+//! windows around it. Who trains says which windows come next ([`Snapshots::expect`]); readers prepare their
+//! steps meanwhile ([`super::ahead`]).
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use kymo_graph::{Step, Store, Vertex};
 use kymo_model::{Budget, Graph, ReuseSlots};
-use kymo_plan::price::snapshot_bytes;
 use kymo_plan::shares::OwnersKey;
 use kymo_plan::{Neighbourhood, Ownership};
-use kymo_tensor::Resident;
+use kymo_trace::Recorder;
 
-use super::features::Inputs;
-use super::source::{Piece, SnapshotSource};
+use super::ahead::Readers;
+use super::room::Room;
+use super::segment::Segment;
+use super::source::{Piece, SnapshotSource, StepRows};
 use crate::error::Result;
 use crate::halo::{Cells, Neighbours};
 
 /// A snapshot in memory.
 pub struct Loaded {
+    /// Its step.
+    pub step: Step,
     /// Its edges.
     pub graph: Graph,
     /// The constant columns of its vertices, and below them those of their neighbours elsewhere.
-    pub rows: Resident,
+    pub rows: StepRows,
     /// The vertices of those rows, where they are not all.
     pub vertices: Option<Arc<Vec<Vertex>>>,
     /// What is kept of its products.
     pub slots: ReuseSlots,
     /// What is elsewhere, where not all of it is here.
     pub neighbours: Option<Arc<Neighbours>>,
-    budget: Arc<Budget>,
-    taken: usize,
 }
 
-impl Drop for Loaded {
-    fn drop(&mut self) {
-        self.budget.give(self.taken);
+impl Loaded {
+    /// Bytes of what is its own.
+    fn bytes(&self) -> usize {
+        let own = match &self.rows {
+            StepRows::Own(rows) => 4 * rows.len(),
+            StepRows::Shared(_) => 0,
+        };
+        own + self.graph.asked().bytes(self.graph.columns() as u64, self.graph.edges() as u64) as usize
+    }
+
+    /// What it shares with other steps.
+    fn segment(&self) -> Option<&Arc<Segment>> {
+        match &self.rows {
+            StepRows::Own(_) => None,
+            StepRows::Shared(segment) => Some(segment),
+        }
     }
 }
 
+/// A step, and who owns its vertices where they are not all here.
+pub(super) type Key = (Step, Option<OwnersKey>);
+
 /// The snapshots of a run.
 pub struct Snapshots {
-    store: Arc<Store>,
-    inputs: Arc<Inputs>,
-    source: Arc<dyn SnapshotSource>,
-    budget: Arc<Budget>,
-    /// The budget at the beginning.
-    all: usize,
-    cells: Option<Arc<Cells>>,
-    held: Mutex<Held>,
+    shared: Arc<Shared>,
+    readers: Readers,
 }
 
-/// A step, and who owns its vertices where they are not all here.
-type Key = (Step, Option<OwnersKey>);
+/// What those who train and those who read ahead have in common.
+pub(super) struct Shared {
+    store: Arc<Store>,
+    source: Arc<dyn SnapshotSource>,
+    cells: Option<Arc<Cells>>,
+    /// For snapshots and features.
+    budget: Arc<Budget>,
+    /// For products, beside what all snapshots take.
+    products: Arc<Budget>,
+    pub(super) room: Room,
+    pub(super) recorder: Arc<Recorder>,
+    pub(super) state: Mutex<State>,
+    /// Something was read, is wanted, or is no longer.
+    pub(super) changed: Condvar,
+    /// Nanoseconds that reading took, whoever did it, and that others waited for it.
+    spent: [AtomicU64; 2],
+}
 
-struct Held {
+#[derive(Default)]
+pub(super) struct State {
     kept: BTreeMap<Key, Arc<Loaded>>,
-    recent: VecDeque<(Key, Arc<Loaded>)>,
-    /// How many recent ones are enough for a window.
-    window: usize,
+    passing: BTreeMap<Key, Arc<Loaded>>,
+    segments: BTreeMap<Step, Arc<Segment>>,
+    /// Those that somebody is reading.
+    reading: BTreeSet<Key>,
+    /// Those of the window that is being worked on.
+    now: BTreeSet<Key>,
+    /// The windows that come next.
+    pub(super) next: VecDeque<Range<Step>>,
+    pub(super) ended: bool,
+}
+
+impl State {
+    fn get(&self, key: &Key) -> Option<&Arc<Loaded>> {
+        self.kept.get(key).or_else(|| self.passing.get(key))
+    }
+}
+
+/// Where the time for snapshots went, in seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Reading {
+    /// Spent on reading and preparing them, at all readers together.
+    pub spent: f64,
+    /// That those who needed one waited for it.
+    pub waited: f64,
 }
 
 impl Snapshots {
-    /// Snapshots from `source`, in windows of `window` steps, within `memory` bytes where that is possible: a
-    /// window must fit.
+    /// Snapshots from `source` in this room.
     pub fn new(
-        (store, inputs): (Arc<Store>, Arc<Inputs>),
+        store: Arc<Store>,
         source: Arc<dyn SnapshotSource>,
-        window: usize,
-        memory: usize,
+        room: Room,
         cells: Option<Arc<Cells>>,
+        recorder: Arc<Recorder>,
     ) -> Snapshots {
-        let steps = store.steps();
-        let edges = (store.manifest().edges as usize).div_ceil(steps.max(1));
-        let directions = if store.manifest().directed { 1 } else { 2 };
-        let each = bytes(store.vertices(), edges * directions, inputs.constant_width());
-        // Where not all fit, those of the window come out of the same memory.
-        let reserve = if each.saturating_mul(steps) > memory { each.saturating_mul(window + 1) } else { 0 };
-        let held = Held { kept: BTreeMap::new(), recent: VecDeque::new(), window };
-        let all = memory.saturating_sub(reserve);
-        let budget = Budget::new(all);
-        Snapshots { store, inputs, source, budget, all, cells, held: Mutex::new(held) }
+        let budget = Budget::new(room.snapshots);
+        let shared = Shared {
+            store,
+            source,
+            cells,
+            products: room.products.map_or(budget.clone(), Budget::new),
+            budget,
+            room,
+            recorder,
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            spent: Default::default(),
+        };
+        Snapshots { shared: Arc::new(shared), readers: Readers::default() }
     }
 
     /// The store.
     pub fn store(&self) -> &Store {
-        &self.store
+        &self.shared.store
     }
 
-    /// Bytes of the budget that nothing has taken.
-    pub fn left(&self) -> usize {
-        self.budget.left()
+    /// Bytes that nothing has taken yet: of those for snapshots, and of those for products.
+    pub fn left(&self) -> [usize; 2] {
+        [self.shared.budget.left(), self.shared.products.left()]
     }
 
     /// Fails unless batches can have this neighbourhood.
     pub fn check(&self, neighbourhood: &Neighbourhood) -> Result<()> {
-        self.source.check(neighbourhood)
+        self.shared.source.check(neighbourhood)
     }
 
-    /// How many snapshots of the store the budget has room for, if all are like the `loaded` ones so far; the
-    /// recent ones count, too.
-    pub fn fitting(&self, loaded: usize) -> usize {
-        let each = (self.all - self.left()).div_ceil(loaded.max(1)).max(1);
-        (self.all / each).max(loaded).min(self.store.steps())
+    /// How many snapshots there is room for, of those of the store.
+    pub fn fitting(&self) -> usize {
+        let room = &self.shared.room;
+        (room.snapshots / room.step.max(1)).min(self.store().steps())
     }
 
-    /// Bytes of the snapshots in memory, and of what is kept of their products.
+    /// Bytes of the snapshots in memory, of their features, and of what is kept of their products.
     pub fn held_bytes(&self) -> usize {
-        let held = self.held();
-        let columns = self.inputs.constant_width();
-        let bytes = |loaded: &Arc<Loaded>| {
-            bytes(loaded.graph.columns(), loaded.graph.edges(), columns) + loaded.slots.bytes()
+        let state = self.shared.state();
+        let all = || state.kept.values().chain(state.passing.values());
+        let segments: BTreeMap<*const Segment, usize> =
+            all().filter_map(|loaded| loaded.segment()).map(|held| (Arc::as_ptr(held), held.bytes())).collect();
+        all().map(|loaded| loaded.bytes() + loaded.slots.bytes()).sum::<usize>()
+            + segments.values().sum::<usize>()
+    }
+
+    /// How many snapshots are in memory.
+    pub fn held_steps(&self) -> usize {
+        let state = self.shared.state();
+        state.kept.len() + state.passing.len()
+    }
+
+    /// Where the time went so far.
+    pub fn reading(&self) -> Reading {
+        let [spent, waited] =
+            [0, 1].map(|place: usize| self.shared.spent[place].load(Ordering::Relaxed) as f64 * 1e-9);
+        Reading { spent, waited }
+    }
+
+    /// Says which windows come next, in order; what was said before is forgotten.
+    pub fn expect(&self, windows: Vec<Range<Step>>) {
+        let mut state = self.shared.state();
+        let missing = |window: &Range<Step>| {
+            window.clone().any(|t| !state.kept.contains_key(&self.shared.key(t, window).0))
         };
-        held.kept.values().map(bytes).sum::<usize>()
-            + held.recent.iter().map(|(_, loaded)| bytes(loaded)).sum::<usize>()
+        // Those whose steps are all there would only be in the way.
+        state.next = windows.into_iter().filter(missing).collect();
+        if !state.next.is_empty() {
+            self.readers.wake(&self.shared);
+            self.shared.changed.notify_all();
+        }
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
+    /// The snapshots of a window, and the seconds that each was waited for.
+    pub fn window(&self, window: &Range<Step>) -> Result<(Vec<Arc<Loaded>>, Vec<f64>)> {
+        self.shared.begin(window);
+        let one = |t: Step| {
+            let begun = Instant::now();
+            let loaded = self.shared.get(t, window)?;
+            let waited = begun.elapsed();
+            self.shared.spend(1, waited);
+            Ok((loaded, waited.as_secs_f64()))
+        };
+        let read = window.clone().map(one).collect::<Result<Vec<_>>>()?;
+        Ok(read.into_iter().unzip())
+    }
+}
+
+impl Shared {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         // A panic while it is held leaves nothing half done.
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The snapshot of step `t`, or the part of it that the worker has in this window.
-    pub fn load(&self, t: Step, window: &Range<Step>) -> Result<Arc<Loaded>> {
+    pub(super) fn wait<'s>(&self, state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
+        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn spend(&self, place: usize, time: Duration) {
+        self.spent[place].fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    /// The name of a step in a window, and who owns its vertices.
+    fn key(&self, t: Step, window: &Range<Step>) -> (Key, Option<Ownership>) {
         let owners = self.cells.as_ref().map(|cells| cells.shares.structure(window, t));
-        let key = (t, owners.as_ref().map(Ownership::key));
-        {
-            let held = self.held();
-            let recent = || held.recent.iter().find(|(other, _)| *other == key).map(|(_, loaded)| loaded);
-            if let Some(loaded) = held.kept.get(&key).or_else(recent) {
+        ((t, owners.as_ref().map(Ownership::key)), owners)
+    }
+
+    /// Turns to a window: what passes through and is not needed soon goes.
+    fn begin(&self, window: &Range<Step>) {
+        let mut state = self.state();
+        if state.next.front() == Some(window) {
+            state.next.pop_front();
+        }
+        state.now = window.clone().map(|t| self.key(t, window).0).collect();
+        let State { kept, passing, now, next, .. } = &mut *state;
+        if !passing.is_empty() {
+            let steps = next.iter().flat_map(|window| window.clone().map(move |t| (t, window)));
+            let keys = steps.map(|(t, window)| self.key(t, window).0);
+            let soon = keys.filter(|key| !kept.contains_key(key) && !now.contains(key)).take(self.room.ahead);
+            let soon: BTreeSet<Key> = soon.collect();
+            passing.retain(|key, _| now.contains(key) || soon.contains(key));
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// The next step that somebody should read, if there is room for it.
+    pub(super) fn wish(&self, state: &State) -> Option<(Step, Range<Step>)> {
+        let waiting = |key: &Key| state.get(key).is_none() && !state.reading.contains(key);
+        let mut beyond = 0;
+        for window in state.next.iter().take(self.room.windows) {
+            for t in window.clone() {
+                let key = self.key(t, window).0;
+                if waiting(&key) {
+                    // What will not be kept may take the room of the steps ahead, and no more.
+                    let fits = self.budget.left() >= self.room.step * (1 + state.reading.len());
+                    return (fits || beyond < self.room.ahead).then(|| (t, window.clone()));
+                }
+                beyond += usize::from(!state.kept.contains_key(&key) && !state.now.contains(&key));
+            }
+        }
+        None
+    }
+
+    /// The snapshot of step `t` of a window: read now, unless it is there or on its way.
+    pub(super) fn get(&self, t: Step, window: &Range<Step>) -> Result<Arc<Loaded>> {
+        let (key, owners) = self.key(t, window);
+        let mut state = self.state();
+        loop {
+            if let Some(loaded) = state.get(&key) {
                 return Ok(loaded.clone());
             }
-        }
-        let Piece { graph, rows, vertices, neighbours } = self.source.read(t, owners.as_ref())?;
-        let bytes = bytes(graph.columns(), graph.edges(), self.inputs.constant_width());
-        let fits = self.budget.take(bytes);
-        let loaded = Arc::new(Loaded {
-            graph,
-            rows: rows.into(),
-            vertices,
-            slots: ReuseSlots::new(self.budget.clone()),
-            neighbours,
-            budget: self.budget.clone(),
-            taken: if fits { bytes } else { 0 },
-        });
-        let mut held = self.held();
-        if fits {
-            held.kept.insert(key, loaded.clone());
-        } else {
-            held.recent.push_back((key, loaded.clone()));
-            if held.recent.len() > held.window {
-                held.recent.pop_front();
+            if state.reading.insert(key) {
+                break;
             }
+            state = self.wait(state);
         }
-        Ok(loaded)
+        drop(state);
+        // Whatever happens to the reader, others must not wait for it for ever.
+        let _reading = Mark { shared: self, key };
+        let begun = Instant::now();
+        let Piece { graph, rows, vertices, neighbours } = self.source.read(t, owners.as_ref())?;
+        self.spend(0, begun.elapsed());
+        let slots = ReuseSlots::new(self.products.clone());
+        Ok(self.put(key, Loaded { step: t, graph, rows, vertices, slots, neighbours }))
+    }
+
+    fn put(&self, key: Key, loaded: Loaded) -> Arc<Loaded> {
+        let loaded = Arc::new(loaded);
+        let mut state = self.state();
+        if let Some(segment) = loaded.segment()
+            && !state.segments.contains_key(&segment.steps.start)
+            && self.budget.take(segment.bytes())
+        {
+            state.segments.insert(segment.steps.start, segment.clone());
+        }
+        let fits = self.budget.take(loaded.bytes());
+        let place = if fits { &mut state.kept } else { &mut state.passing };
+        place.insert(key, loaded.clone());
+        loaded
     }
 }
 
-/// Edges of a large step, in both directions where there are two: those of the last or of a step on average,
-/// whichever are more. Most graphs grow, and to look at all steps would be to read the whole store.
-pub fn largest_step(store: &Store) -> Result<u64> {
-    let manifest = store.manifest();
-    let directions = if manifest.directed { 1 } else { 2 };
-    let mean = manifest.edges.div_ceil(manifest.steps.max(1)).saturating_mul(directions);
-    Ok(match store.steps().checked_sub(1) {
-        Some(last) => mean.max(store.edges(last)? as u64),
-        None => mean,
-    })
+/// That somebody is reading a step; gone when they are done, or dead.
+struct Mark<'s> {
+    shared: &'s Shared,
+    key: Key,
 }
 
-/// Bytes of a snapshot in memory.
-fn bytes(vertices: usize, edges: usize, columns: usize) -> usize {
-    snapshot_bytes(vertices as u64, edges as u64, columns as u64) as usize
+impl Drop for Mark<'_> {
+    fn drop(&mut self) {
+        self.shared.state().reading.remove(&self.key);
+        self.shared.changed.notify_all();
+    }
+}
+
+impl Drop for Snapshots {
+    fn drop(&mut self) {
+        self.shared.state().ended = true;
+        self.shared.changed.notify_all();
+        self.readers.join();
+    }
 }

@@ -1,22 +1,47 @@
-//! Where snapshots come from: whole steps of a mapped store now; parts, samples and remote stores can take
-//! their place.
+//! Where snapshots come from: steps of a mapped store now; parts, samples and remote stores can take their
+//! place.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use kymo_graph::store::Cursor;
 use kymo_graph::{Snapshot, Step, Store, Vertex};
-use kymo_model::Graph;
+use kymo_model::{Asked, Graph, Rows};
 use kymo_plan::{Neighbourhood, Ownership};
+use kymo_tensor::{Resident, Shape, Tape, Var};
 
 use super::features::Inputs;
+use super::segment::Segment;
+use super::shared::Segments;
 use crate::error::{Error, Result};
 use crate::halo::{Cells, Neighbours};
+
+/// The constant columns of a step.
+pub enum StepRows {
+    /// A matrix of the step's own.
+    Own(Resident),
+    /// Among those of the steps around it.
+    Shared(Arc<Segment>),
+}
+
+impl StepRows {
+    /// The columns of step `t` on a tape.
+    pub fn on_tape<'a>(&'a self, tape: &mut Tape<'a>, t: Step, shape: Shape) -> Result<Var> {
+        Ok(match self {
+            StepRows::Own(rows) => tape.held(shape, rows)?,
+            StepRows::Shared(segment) => match segment.at(t) {
+                Some(index) => tape.indexed(shape.columns, &segment.rows, index)?,
+                None => tape.held_first(shape, &segment.rows)?,
+            },
+        })
+    }
+}
 
 /// What a worker needs of a snapshot, as it was read.
 pub struct Piece {
     /// Its edges.
     pub graph: Graph,
     /// The constant columns of its vertices, and below them those of their neighbours elsewhere.
-    pub rows: Vec<f32>,
+    pub rows: StepRows,
     /// The vertices of those rows, where they are not all.
     pub vertices: Option<Arc<Vec<Vertex>>>,
     /// What is elsewhere, where not all of it is here.
@@ -32,21 +57,57 @@ pub trait SnapshotSource: Send + Sync {
     fn check(&self, neighbourhood: &Neighbourhood) -> Result<()>;
 }
 
-/// Whole steps of a store; a worker that owns a part cuts it out.
+/// Steps of a store; a worker that owns a part cuts it out.
 pub struct WholeSteps {
     store: Arc<Store>,
     inputs: Arc<Inputs>,
+    asked: Asked,
     cells: Option<Arc<Cells>>,
+    segments: Segments,
+    /// Where readers have been: who reads next goes on from the nearest.
+    cursors: Mutex<Vec<Cursor>>,
 }
 
 impl WholeSteps {
-    /// The steps of a store, with these columns; a worker with cells gets its part alone.
-    pub fn new(store: Arc<Store>, inputs: Arc<Inputs>, cells: Option<Arc<Cells>>) -> WholeSteps {
-        WholeSteps { store, inputs, cells }
+    /// The steps of a store, with these columns, prepared with what is asked of them; a worker with cells
+    /// gets its part alone.
+    pub fn new(
+        store: Arc<Store>,
+        inputs: Arc<Inputs>,
+        asked: Asked,
+        cells: Option<Arc<Cells>>,
+    ) -> WholeSteps {
+        let segments = Segments::new(store.clone(), inputs.clone());
+        WholeSteps { store, inputs, asked, cells, segments, cursors: Mutex::default() }
     }
-}
 
-impl WholeSteps {
+    /// A whole step, from the nearest one that a reader has been at.
+    fn whole(&self, t: Step) -> Result<Piece> {
+        let cursors = || self.cursors.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cursor = {
+            let mut free = cursors();
+            let behind = |cursor: &Cursor| cursor.at().and_then(|at| t.checked_sub(at)).unwrap_or(usize::MAX);
+            let nearest = free.iter().enumerate().min_by_key(|(_, cursor)| behind(cursor));
+            let nearest = nearest.map(|(number, _)| number);
+            nearest.map_or_else(|| Cursor::new(self.store.clone()), |number| free.swap_remove(number))
+        };
+        let prepared = cursor.go_to(t).map_err(Error::from).and_then(|rows| {
+            let rows =
+                Rows { starts: &rows.starts, sources: &rows.columns, weights: rows.weights.as_deref() };
+            Ok(Graph::prepared(&rows, self.asked)?)
+        });
+        cursors().push(cursor);
+        Ok(Piece { graph: prepared?, rows: self.rows(t)?, vertices: None, neighbours: None })
+    }
+
+    /// The constant columns of a step.
+    fn rows(&self, t: Step) -> Result<StepRows> {
+        Ok(match self.inputs.constant_width() {
+            0 => StepRows::Own(Vec::new().into()),
+            _ => StepRows::Shared(self.segments.at(t)?),
+        })
+    }
+
     /// What the worker needs of a snapshot that is at hand.
     pub fn cut(&self, t: Step, snapshot: &Snapshot<'_>, owners: Option<&Ownership>) -> Result<Piece> {
         let whole = || {
@@ -54,8 +115,8 @@ impl WholeSteps {
             Graph::new(rows.starts, rows.columns, rows.weights)
         };
         let (Some(cells), Some(owners)) = (&self.cells, owners) else {
-            let rows = self.inputs.rows(&self.store, t, snapshot)?;
-            return Ok(Piece { graph: whole()?, rows, vertices: None, neighbours: None });
+            let graph = whole()?.reduced(self.asked)?;
+            return Ok(Piece { graph, rows: self.rows(t)?, vertices: None, neighbours: None });
         };
         let (halo, both) = (cells.halo(snapshot, owners), cells.shares.needs().out_edges);
         let vertices: Vec<Vertex> = halo.own.iter().chain(&halo.beyond).copied().collect();
@@ -71,14 +132,18 @@ impl WholeSteps {
             }
         };
         let neighbours = Some(Arc::new(Neighbours::new(halo)));
+        let (graph, rows) = (graph.reduced(self.asked)?, StepRows::Own(rows.into()));
         Ok(Piece { graph, rows, vertices: Some(Arc::new(vertices)), neighbours })
     }
 }
 
 impl SnapshotSource for WholeSteps {
-    /// The whole of the step is in memory meanwhile.
     fn read(&self, t: Step, owners: Option<&Ownership>) -> Result<Piece> {
-        self.cut(t, &self.store.snapshot(t)?, owners)
+        match owners {
+            None => self.whole(t),
+            // The whole of the step is in memory meanwhile.
+            Some(_) => self.cut(t, &self.store.snapshot(t)?, owners),
+        }
     }
 
     fn check(&self, neighbourhood: &Neighbourhood) -> Result<()> {

@@ -6,14 +6,14 @@ use std::sync::{Arc, OnceLock};
 
 use kymo_graph::{Step, Store};
 use kymo_model::metric::Metric;
-use kymo_model::{Memory, Model, Slot};
+use kymo_model::{Asked, Memory, Model, Slot};
 use kymo_plan::{Assignment, Epochs};
 
 use super::custom::Custom;
 use super::estimate;
 use crate::config::machine::{Need, machine};
 use crate::config::{Mode, Settings, memory};
-use crate::data::{Inputs, Part};
+use crate::data::{Inputs, Part, Sizes};
 use crate::error::{Error, Result};
 use crate::task::{self, Goal};
 
@@ -39,6 +39,7 @@ pub struct RunContext {
     /// Steps of a window.
     pub window: usize,
     needs: OnceLock<Vec<Need>>,
+    asked: OnceLock<Asked>,
 }
 
 impl RunContext {
@@ -79,8 +80,18 @@ impl RunContext {
             let problem = format!("{name} sees a window at a time and hands nothing over; choose windows");
             return Err(Error::settings("train.mode", problem));
         }
-        let (inputs, needs) = (Arc::new(inputs), OnceLock::new());
-        Ok(Arc::new(RunContext { settings, store, goal, metrics, inputs, model, memory, window, needs }))
+        Ok(Arc::new(RunContext {
+            settings,
+            store,
+            goal,
+            metrics,
+            inputs: Arc::new(inputs),
+            model,
+            memory,
+            window,
+            needs: OnceLock::new(),
+            asked: OnceLock::new(),
+        }))
     }
 
     /// What training on the host needs at least, with this many windows at once; found out once.
@@ -90,6 +101,20 @@ impl RunContext {
         }
         let needs = estimate::needs(self, at_once)?;
         Ok(self.needs.get_or_init(|| needs))
+    }
+
+    /// What the model asks of snapshots; found out once.
+    pub fn asked(&self) -> Result<Asked> {
+        if let Some(&asked) = self.asked.get() {
+            return Ok(asked);
+        }
+        let asked = estimate::asked(self)?;
+        Ok(*self.asked.get_or_init(|| asked))
+    }
+
+    /// What snapshots take.
+    pub fn sizes(&self) -> Result<Sizes> {
+        Sizes::new(&self.store, &self.inputs, self.asked()?, self.window)
     }
 
     /// Bytes that snapshots and products may be kept in: what `run.memory` and the machine have beside the

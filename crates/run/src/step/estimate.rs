@@ -3,8 +3,7 @@
 
 use std::sync::Arc;
 
-use kymo_model::{Exchanged, Frame, Graph, Params, loss_by_rows};
-use kymo_plan::price::snapshot_bytes;
+use kymo_model::{Asked, Exchanged, Frame, Graph, Params, loss_by_rows};
 use kymo_tensor::estimate::MemoryEstimate;
 use kymo_tensor::{Arena, Shape, Tape};
 
@@ -29,7 +28,7 @@ pub fn predicted_bytes(context: &Arc<RunContext>, device_bytes: usize) -> Result
     let (most, stays) = (estimate.most(), estimate.now());
     // All steps up to the last sample are loaded once, and stay as far as there is room for them.
     let steps = worker.split().samples(Part::Test).end;
-    let others = worker.snapshots().fitting(window.len()).min(steps).saturating_sub(window.len());
+    let others = worker.snapshots().fitting().min(steps).saturating_sub(window.len());
     let parameters = 4 * worker.parameters() * (2 + worker.replica.optimiser.copies());
     Ok(most + stays / window.len().max(1) * others + parameters)
 }
@@ -37,16 +36,14 @@ pub fn predicted_bytes(context: &Arc<RunContext>, device_bytes: usize) -> Result
 /// What training on the host needs at least, whatever is kept besides; `at_once` windows are in memory at a
 /// time, one for each worker that trains windows of its own.
 pub fn needs(context: &RunContext, at_once: usize) -> Result<Vec<Need>> {
-    let (store, window) = (&context.store, context.window as u64);
+    let store = &context.store;
     // Parameters are made to find out the rest.
     let mut needs = vec![check_parameters(context)?];
     let (vertices, edges) = (store.vertices() as u64, largest_step(store)?);
-    let snapshot = snapshot_bytes(vertices, edges, context.inputs.constant_width() as u64);
     let (many, width) = (at_once as u64, context.model.width());
     needs.push(Need {
         what: "snapshots of a window",
-        // One more is on its way in.
-        bytes: snapshot.saturating_mul(window + 1).saturating_mul(many),
+        bytes: context.sizes()?.least(context.window).saturating_mul(many),
         lower: "train.window or data.lags",
     });
     // On a GPU, rows are there: its own estimate counts them.
@@ -113,8 +110,18 @@ fn row_bytes(context: &RunContext, degree: u64) -> Result<(u64, u64)> {
     Ok((large.saturating_sub(small).div_ceil(unit) as u64, (2 * small).saturating_sub(large) as u64))
 }
 
+/// What the model asks of snapshots, found out by training on a small graph.
+pub fn asked(context: &RunContext) -> Result<Asked> {
+    Ok(practise(context, 2, 1)?.1)
+}
+
 /// Bytes of the buffers that are taken for a window over this many vertices.
 fn buffers(context: &RunContext, vertices: usize, degree: u64) -> Result<usize> {
+    Ok(practise(context, vertices, degree)?.0)
+}
+
+/// Trains on a window of one small graph: bytes of the buffers that were taken, and what was asked of it.
+fn practise(context: &RunContext, vertices: usize, degree: u64) -> Result<(usize, Asked)> {
     // Attention keeps something of every edge; beyond this, it is little beside the edges themselves.
     let degree = degree.clamp(1, 32) as usize;
     let starts = (0..=vertices).map(|vertex| (vertex * degree) as u64).collect();
@@ -157,5 +164,5 @@ fn buffers(context: &RunContext, vertices: usize, degree: u64) -> Result<usize> 
         };
         tape.backward(loss)?;
     }
-    Ok(arena.bytes())
+    Ok((arena.bytes(), graph.asked()))
 }

@@ -3,12 +3,11 @@
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
 
 use kymo_graph::Step;
 use kymo_model::{Bound, Exchanged, Frame, HaloView, Memory, Reuse};
 use kymo_plan::Targets;
-use kymo_tensor::{Arena, Device, Of, Tape};
+use kymo_tensor::{Arena, Device, Of, Shape, Tape};
 
 use super::context::RunContext;
 use crate::data::{Loaded, Snapshots};
@@ -82,12 +81,7 @@ impl Runner {
 
     /// Reads a window.
     pub fn load(&self, window: &Range<Step>) -> Result<Read> {
-        let one = |t: Step| {
-            let begun = Instant::now();
-            Ok((self.snapshots.load(t, window)?, begun.elapsed().as_secs_f64()))
-        };
-        let read = window.clone().map(one).collect::<Result<Vec<_>>>()?;
-        Ok(read.into_iter().unzip())
+        self.snapshots.window(window)
     }
 
     /// Runs the exchange of a window and hands the rest to `finish`; the state that it leaves, if that is
@@ -169,8 +163,16 @@ impl Runner {
         for (number, loaded) in loaded.iter().enumerate() {
             // Learnt columns change with every step of training, also where they are constants on this tape.
             let reuse = learnt.is_empty().then_some(Reuse { slots: &loaded.slots, parameters: None });
-            let columns =
-                |tape: &mut Tape<'a>| inputs.columns(tape, &loaded.rows, &learnt, loaded.vertices.as_ref());
+            let columns = |tape: &mut Tape<'a>| {
+                let constant = match inputs.constant_width() {
+                    0 => None,
+                    width => {
+                        let shape = Shape::new(loaded.graph.columns(), width);
+                        Some(loaded.rows.on_tape(tape, loaded.step, shape)?)
+                    }
+                };
+                inputs.columns(tape, constant, &learnt, loaded.vertices.as_ref())
+            };
             let all = tape.during(Of::Step(number), columns)?;
             let graph = &loaded.graph;
             frames.push(match cells {

@@ -7,16 +7,18 @@ use std::time::Instant;
 
 use kymo_comm::Traffic;
 use kymo_graph::{Progress, Step, Store};
+use kymo_plan::price::snapshot_bytes;
 use kymo_plan::{Batch, Iteration, Shares, Targets, Window};
 use kymo_tensor::estimate::MemoryEstimate;
 use kymo_tensor::{Arena, Device, Numbers, Times};
 use kymo_trace::Kind;
+use kymo_trace::schema::SnapshotsHeld;
 
 use super::context::RunContext;
 use super::runner::{Runner, WindowRun};
 use super::times::WindowTimes;
 use crate::config::{Mode, Settings, device};
-use crate::data::{Loaded, SnapshotSource, Snapshots, Split, WholeSteps};
+use crate::data::{Loaded, Reading, Room, SnapshotSource, Snapshots, Split, WholeSteps};
 use crate::error::{Error, Result};
 use crate::forward::RecurrentState;
 use crate::halo::{Cells, Exact, HaloPolicy, Pass};
@@ -118,11 +120,18 @@ impl Worker {
         let settings = &context.settings;
         let bytes = (context.room_to_keep()? / group.size()).min(most);
         let cells = shares.map(|shares| Arc::new(Cells::new(group.clone(), shares.clone(), seams.halo)));
+        let threads = rayon::current_num_threads() / group.size();
+        let room = match cells {
+            None => Room::new(&context.sizes()?, bytes, context.window, threads),
+            Some(_) => Room::of_parts(bytes, context.window, threads),
+        };
+        let asked = context.asked()?;
         let (store, inputs) = (context.store.clone(), context.inputs.clone());
         let source = seams
             .source
-            .unwrap_or_else(|| Arc::new(WholeSteps::new(store.clone(), inputs.clone(), cells.clone())));
-        let snapshots = Snapshots::new((store, inputs), source, context.window, bytes, cells.clone());
+            .unwrap_or_else(|| Arc::new(WholeSteps::new(store.clone(), inputs, asked, cells.clone())));
+        let recorder = group.recorder.clone();
+        let snapshots = Snapshots::new(store, source, room, cells.clone(), recorder);
         Ok(Worker {
             replica: Replica::new(context.slots(), settings)?,
             runner: Runner::new(context.clone(), Arc::new(snapshots), cells, arena),
@@ -179,6 +188,22 @@ impl Worker {
         self.runner.arena().bytes()
     }
 
+    /// How snapshots were held and read so far.
+    pub fn snapshots_held(&self) -> SnapshotsHeld {
+        let (snapshots, manifest) = (self.snapshots(), self.context.store.manifest());
+        let Reading { spent, waited } = snapshots.reading();
+        let directions = if manifest.directed { 1 } else { 2 };
+        let edges = manifest.edges.saturating_mul(directions);
+        let columns = self.context.inputs.constant_width() as u64;
+        SnapshotsHeld {
+            bytes: snapshots.held_bytes() as u64,
+            whole: snapshot_bytes(manifest.vertices.saturating_mul(manifest.steps), edges, columns),
+            steps: snapshots.held_steps(),
+            reading: spent,
+            waited,
+        }
+    }
+
     /// Bytes that the worker holds: its part of the snapshots, buffers, parameters and what the optimiser
     /// remembers.
     pub fn held_bytes(&self) -> usize {
@@ -202,6 +227,13 @@ impl Worker {
         Ok((done.losses > 0).then_some(done.loss as f32))
     }
 
+    /// Says which iterations come next, so that their snapshots are read before their turn comes.
+    pub fn expect(&self, iterations: &[Iteration]) {
+        let mine = iterations.iter().flat_map(|iteration| iteration.of(self.group.rank()));
+        let windows = mine.flat_map(|batch| batch.windows.iter().map(|window| window.steps.clone()));
+        self.snapshots().expect(windows.collect());
+    }
+
     /// One iteration: every worker runs its batches, then all take a step of the optimiser.
     pub fn iterate(&mut self, iteration: &Iteration, rate: f32, stop: bool) -> Result<Merged> {
         let before = self.group.traffic();
@@ -210,11 +242,9 @@ impl Worker {
         gradient.begin(self.replica.params.values.iter().map(Vec::len));
         let mut edges = 0;
         let mine = iteration.of(self.group.rank());
-        let windows: Vec<(&Batch, &Window)> =
-            mine.iter().flat_map(|batch| batch.windows.iter().map(move |window| (batch, window))).collect();
-        for (place, &(batch, window)) in windows.iter().enumerate() {
-            let next = windows.get(place + 1).map(|(_, next)| next.steps.clone());
-            edges += self.train_on(batch, window, next, &mut gradient)?;
+        let windows = mine.iter().flat_map(|batch| batch.windows.iter().map(move |window| (batch, window)));
+        for (batch, window) in windows {
+            edges += self.train_on(batch, window, &mut gradient)?;
         }
         let begun = Instant::now();
         gradient.add_facts(edges, stop);
@@ -229,29 +259,12 @@ impl Worker {
     }
 
     /// Adds the gradient of a window of a batch; its edges.
-    ///
-    /// A pipeline of two stages: the `next` window is read while this one is trained on. An error while
-    /// reading it is reported when its own turn comes.
-    fn train_on(
-        &mut self,
-        batch: &Batch,
-        window: &Window,
-        next: Option<Range<Step>>,
-        gradient: &mut GradientSum,
-    ) -> Result<u64> {
+    fn train_on(&mut self, batch: &Batch, window: &Window, gradient: &mut GradientSum) -> Result<u64> {
         self.snapshots().check(&batch.neighbourhood)?;
         let all = Instant::now();
         let (loaded, reads) = self.load(&window.steps)?;
         let begun = Instant::now();
-        let snapshots = self.runner.snapshots().clone();
-        let counted = std::thread::scope(|scope| {
-            if let Some(next) = next {
-                let read = move || next.clone().try_for_each(|t| snapshots.load(t, &next).map(drop));
-                // Where there is no thread for it, the window is read when its turn comes.
-                let _ = std::thread::Builder::new().spawn_scoped(scope, read);
-            }
-            self.add_gradient(batch, window, &loaded, gradient)
-        })?;
+        let counted = self.add_gradient(batch, window, &loaded, gradient)?;
         self.clock.add(Work::Train, begun.elapsed());
         if let Some(measured) = &mut self.measured {
             let seconds = all.elapsed().as_secs_f64();

@@ -46,6 +46,7 @@ pub(super) fn finish(
         overhead: clock.overhead(),
         memory: process_memory().map_or(0, |(_, most)| most as u64),
         device_memory: worker.device().map(|device| device.bytes().1 as u64),
+        snapshots: Some(worker.snapshots_held()),
         workers: None,
     };
     Ok(Ending::Finished(Box::new(summary)))

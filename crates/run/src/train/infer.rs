@@ -20,12 +20,14 @@ pub fn outputs(
     if !worker.context.goes_through() {
         let length = worker.context.window;
         progress.announce(samples.len() as u64);
+        let window = |sample: Step| (sample + 1).saturating_sub(length)..sample + 1;
+        let (rank, size) = (worker.group.rank(), worker.group.size());
+        let is_mine = |sample: Step| shares_windows || evaluator(sample, size) == rank;
+        worker.snapshots().expect(samples.clone().filter(|&sample| is_mine(sample)).map(window).collect());
         for sample in samples {
             progress.check()?;
-            let window = (sample + 1).saturating_sub(length)..sample + 1;
-            let by = evaluator(sample, worker.group.size());
-            let mine = shares_windows || by == worker.group.rank();
-            let outputs = if mine { worker.evaluate(window.clone(), None, false)?.0 } else { Vec::new() };
+            let (window, by) = (window(sample), evaluator(sample, size));
+            let outputs = if is_mine(sample) { worker.evaluate(window.clone(), None, false)?.0 } else { Vec::new() };
             if let Some(outputs) = gathered(worker, &window, outputs, by)? {
                 each(worker, sample, outputs)?;
             }
@@ -38,6 +40,7 @@ pub fn outputs(
     }
     let mut state: Option<RecurrentState> = None;
     progress.announce(samples.end as u64);
+    worker.snapshots().expect((0..samples.end).map(|step| step..step + 1).collect());
     for step in 0..samples.end {
         progress.check()?;
         let (outputs, after) = worker.evaluate(step..step + 1, state.as_ref(), true)?;

@@ -15,6 +15,7 @@ mod needs;
 mod oracle;
 mod plans;
 mod profile;
+mod reading;
 mod refused;
 mod repeated;
 mod resume;

@@ -26,7 +26,11 @@ fn estimates_are_what_is_taken() {
                 let mut worker = Worker::open(settings, store.clone()).unwrap();
                 practise(&mut worker, 1);
                 let needs = needs(&worker.context, 1).unwrap();
-                let (held, estimated) = (worker.held_bytes(), Need::total(&needs));
+                // Beside what the worker holds between two windows, something is on its way in, and
+                // something is judged.
+                let sizes = worker.context.sizes().unwrap();
+                let meanwhile = 2 * sizes.step + sizes.reader + 8 * 3000 * worker.context.model.width();
+                let (held, estimated) = (worker.held_bytes() + meanwhile, Need::total(&needs));
                 let ratio = estimated as f64 / held as f64;
                 let what = format!("{} {} {hidden} x {layers}", recipe.name, task.name());
                 assert!(

@@ -166,7 +166,8 @@ fn snapshots_may_come_from_elsewhere() {
         let expected = together(&settings, &store, 2, |_, _| Seams::default());
         let reads = Arc::new(AtomicUsize::new(0));
         let found = together(&settings, &store, 2, |context, cells| {
-            let whole = WholeSteps::new(context.store.clone(), context.inputs.clone(), cells);
+            let (store, inputs) = (context.store.clone(), context.inputs.clone());
+            let whole = WholeSteps::new(store, inputs, context.asked().unwrap(), cells);
             let source = FromDeltas { whole, store: context.store.clone(), reads: reads.clone() };
             Seams { source: Some(Arc::new(source)), ..Seams::default() }
         });

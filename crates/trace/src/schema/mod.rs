@@ -41,7 +41,7 @@ pub use plan::{
 };
 pub use profile::{CostModelRecord, EXPLAINED, ProfileRecord, STAGES, SnapshotCost};
 pub use record::{Record, from_json, read, write};
-pub use run_summary::RunSummary;
+pub use run_summary::{RunSummary, SnapshotsHeld};
 pub use schedule::{ScheduleRecord, check_iterations};
 pub use settings::{SettingValue, SettingsRecord};
 

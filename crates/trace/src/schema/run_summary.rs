@@ -40,9 +40,34 @@ pub struct RunSummary {
     /// The most bytes that were allocated on a GPU, where one was used.
     #[serde(default)]
     pub device_memory: Option<u64>,
+    /// How snapshots were held and read, at the first worker; missing in earlier files.
+    #[serde(default)]
+    pub snapshots: Option<SnapshotsHeld>,
     /// What each worker did, where there were several.
     #[serde(default)]
     pub workers: Option<GroupReport>,
+}
+
+/// How snapshots were held and read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SnapshotsHeld {
+    /// Bytes of snapshots, features and products in memory in the end.
+    pub bytes: u64,
+    /// Bytes that all snapshots would take if each had its edges, matrices and features to itself.
+    pub whole: u64,
+    /// Steps in memory in the end.
+    pub steps: usize,
+    /// Seconds that reading and preparing snapshots took, at all threads that did it.
+    pub reading: f64,
+    /// Seconds that training and evaluation waited for snapshots.
+    pub waited: f64,
+}
+
+impl SnapshotsHeld {
+    /// The share of reading that nobody waited for, where something was read.
+    pub fn hidden(&self) -> Option<f64> {
+        (self.reading > 0.0).then(|| (1.0 - self.waited / self.reading).max(0.0))
+    }
 }
 
 record!(RunSummary, 1, "the summary of a run", "restore the file, or train the model again");
@@ -69,17 +94,23 @@ mod tests {
             overhead: 0.1 / 0.3,
             memory: 47_292_416,
             device_memory: None,
+            snapshots: None,
             workers: None,
         };
         check(&alone, "model");
         let together = RunSummary {
             costs: Some("edges".into()),
             device_memory: Some(1 << 30),
+            snapshots: Some(SnapshotsHeld { bytes: 5, whole: 20, steps: 3, reading: 4.0, waited: 1.0 }),
             workers: Some(group()),
             ..alone
         };
         check(&together, "test");
         let value = serde_json::to_value(&together).unwrap();
         assert_eq!(value["seconds"][1], serde_json::json!(["loading", 0.1]));
+        assert_eq!(together.snapshots.unwrap().hidden(), Some(0.75));
+        assert_eq!(SnapshotsHeld::default().hidden(), None, "nothing was read");
+        let waited = SnapshotsHeld { reading: 1.0, waited: 1.5, ..Default::default() };
+        assert_eq!(waited.hidden(), Some(0.0));
     }
 }

@@ -1,0 +1,59 @@
+//! Readers: threads that prepare snapshots before their turn comes.
+//!
+//! They take the steps of the next windows one after the other, as long as there is room for them. An error
+//! is left to the one who needs the step: it meets it again when its turn comes, and reports it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use std::time::Instant;
+
+use kymo_trace::Kind;
+
+use super::snapshots::Shared;
+
+/// The threads that read ahead; none until they are first needed.
+#[derive(Default)]
+pub(super) struct Readers(Mutex<Vec<JoinHandle<()>>>);
+
+impl Readers {
+    /// Sees to it that readers are there.
+    pub fn wake(&self, shared: &Arc<Shared>) {
+        let mut threads = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        while threads.len() < shared.room.readers {
+            let mine = shared.clone();
+            // Where there is no thread for it, snapshots are read when their turn comes.
+            let Ok(thread) = Builder::new().name("reader".into()).spawn(move || read(&mine)) else { return };
+            threads.push(thread);
+        }
+    }
+
+    /// Waits until all have noticed that it is over.
+    pub fn join(&self) {
+        let mut threads = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for thread in threads.drain(..) {
+            // A reader that panicked has said so; what it was to read is read by others.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Reads what is wanted until it is over.
+fn read(shared: &Shared) {
+    let mut state = shared.state();
+    while !state.ended {
+        match shared.wish(&state) {
+            Some((t, window)) => {
+                drop(state);
+                let begun = Instant::now();
+                let read = shared.get(t, &window);
+                shared.recorder.record(Kind::Prepare, "snapshot", begun, 0);
+                // Where it fails, nobody should try again and again before its turn comes.
+                if read.is_err() {
+                    shared.state().next.clear();
+                }
+                state = shared.state();
+            }
+            None => state = shared.wait(state),
+        }
+    }
+}

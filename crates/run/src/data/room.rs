@@ -1,0 +1,162 @@
+//! How the memory of a run is divided among snapshots, products and what is read ahead.
+
+use kymo_graph::Store;
+use kymo_model::Asked;
+
+use super::features::Inputs;
+use crate::error::Result;
+
+/// Windows that are looked at for what to read next.
+const WINDOWS: usize = 16;
+
+/// What snapshots may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Bytes for snapshots and features that are kept.
+    pub snapshots: usize,
+    /// Bytes for products that are kept; nothing where they take from those for snapshots.
+    pub products: Option<usize>,
+    /// Steps that are read before their turn where not all are kept.
+    pub ahead: usize,
+    /// Windows that are looked at for that.
+    pub windows: usize,
+    /// Threads that read.
+    pub readers: usize,
+    /// Bytes of a step.
+    pub step: usize,
+}
+
+/// What the snapshots of a store take when they are prepared with what a model asks of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sizes {
+    /// Bytes of the structure of all steps.
+    pub structure: usize,
+    /// Bytes of all features.
+    pub features: usize,
+    /// Bytes of the structure of a large step.
+    pub step: usize,
+    /// Bytes that a reader works in.
+    pub reader: usize,
+    /// Bytes of the features of a window and of what is read ahead of the next, at most.
+    pub window: usize,
+}
+
+impl Sizes {
+    /// Those of a store, in windows of this many steps.
+    pub fn new(store: &Store, inputs: &Inputs, asked: Asked, window: usize) -> Result<Sizes> {
+        let manifest = store.manifest();
+        let (vertices, steps) = (manifest.vertices, manifest.steps);
+        let directions = if manifest.directed { 1 } else { 2 };
+        let (all, largest) = (manifest.edges.saturating_mul(directions), largest_step(store)?);
+        let weighted = steps > 0 && store.snapshot(0)?.weights.is_some();
+        let rows = 8 * vertices + largest.saturating_mul(if weighted { 8 } else { 4 });
+        let segments = inputs.segments();
+        let bytes = |number: usize| inputs.segment_bytes(number);
+        let of_window = |start: usize| {
+            let last = (start + window.max(1) - 1).min(store.steps() - 1);
+            (inputs.segment_of(start)..=inputs.segment_of(last)).map(bytes).sum::<usize>()
+        };
+        let features = (0..segments.len()).map(bytes).sum();
+        let most = (0..store.steps()).map(of_window).max().unwrap_or(0);
+        Ok(Sizes {
+            structure: asked.bytes(vertices.saturating_mul(steps), all) as usize,
+            features,
+            step: asked.bytes(vertices, largest) as usize,
+            // Rows before and after a step is taken.
+            reader: 2 * rows as usize,
+            window: (2 * most).min(features),
+        })
+    }
+
+    /// Bytes of a window of this many steps at least: one step more is on its way.
+    pub fn least(&self, window: usize) -> u64 {
+        let steps = self.step.saturating_mul(window + 2);
+        steps.saturating_add(self.window).saturating_add(self.reader) as u64
+    }
+
+    /// Bytes of all snapshots with their features.
+    pub fn all(&self) -> usize {
+        self.structure.saturating_add(self.features)
+    }
+}
+
+impl Room {
+    /// The room in `memory` bytes beside the least that a window needs, where this many threads may read.
+    pub fn new(sizes: &Sizes, memory: usize, window: usize, threads: usize) -> Room {
+        let all = sizes.all();
+        // Sizes are those of large steps on average.
+        let snapshots = all.saturating_add(all / 16);
+        let room = Room {
+            snapshots: memory,
+            products: Some(0),
+            ahead: 1,
+            windows: WINDOWS,
+            readers: 1,
+            step: sizes.step,
+        };
+        if snapshots <= memory {
+            let readers = threads.max(1);
+            return Room { snapshots, products: Some(memory - snapshots), readers, ahead: window, ..room };
+        }
+        // What passes through needs to be there in time more than others need to be kept: half of the room
+        // is for that, if it takes as much.
+        let reader = sizes.reader.saturating_add(sizes.step).max(1);
+        let readers = (memory / 4 / reader).min(threads.saturating_sub(1)).min(3);
+        let ahead = (memory / 4 / sizes.step.max(1)).min(2 * window);
+        let snapshots = memory - readers * reader - ahead * sizes.step;
+        Room { snapshots, ahead: 1 + ahead, readers: 1 + readers, ..room }
+    }
+
+    /// The room of a worker that has parts of snapshots, whose sizes are its plan's affair.
+    pub fn of_parts(memory: usize, window: usize, threads: usize) -> Room {
+        Room { snapshots: memory, products: None, ahead: window, windows: WINDOWS, readers: threads.max(1), step: 0 }
+    }
+}
+
+/// Edges of a large step, in both directions where there are two: those of the last or of a step on average,
+/// whichever are more. Most graphs grow, and to look at all steps would be to read the whole store.
+pub fn largest_step(store: &Store) -> Result<u64> {
+    let manifest = store.manifest();
+    let directions = if manifest.directed { 1 } else { 2 };
+    let mean = manifest.edges.div_ceil(manifest.steps.max(1)).saturating_mul(directions);
+    Ok(match store.steps().checked_sub(1) {
+        Some(last) => mean.max(store.edges(last)? as u64),
+        None => mean,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZES: Sizes = Sizes { structure: 10_000, features: 2_000, step: 100, reader: 60, window: 400 };
+
+    #[test]
+    fn what_all_snapshots_leave_is_for_products() {
+        let room = Room::new(&SIZES, 20_000, 4, 3);
+        assert_eq!((room.snapshots, room.products), (12_750, Some(7_250)));
+        assert_eq!((room.ahead, room.readers, room.step), (4, 3, 100));
+        assert_eq!(Room::new(&SIZES, 12_750, 4, 0).readers, 1, "somebody has to read");
+    }
+
+    /// Whatever the memory, what is kept, read ahead and worked in stays within it.
+    #[test]
+    fn nothing_is_promised_twice() {
+        for memory in (0..12_750).step_by(7) {
+            for (window, threads) in [(1, 1), (4, 2), (10, 16)] {
+                let room = Room::new(&SIZES, memory, window, threads);
+                let more = (room.ahead - 1) * SIZES.step + (room.readers - 1) * (SIZES.reader + SIZES.step);
+                assert!(room.snapshots + more <= memory, "{memory} {room:?}");
+                assert!(room.snapshots >= memory / 2 && room.products == Some(0), "{memory} {room:?}");
+                assert!(room.ahead <= 2 * window + 1 && room.readers <= threads.min(4), "{memory} {room:?}");
+            }
+        }
+        let room = Room::new(&SIZES, 12_000, 4, 16);
+        assert_eq!((room.ahead, room.readers), (9, 4), "there is room for all that helps");
+    }
+
+    #[test]
+    fn a_window_has_one_step_more_on_its_way_and_one_reader() {
+        assert_eq!(SIZES.least(4), 6 * 100 + 400 + 60);
+    }
+}

@@ -1,0 +1,165 @@
+//! Snapshots that are read before their turn: the right ones, within their room, whatever goes wrong.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use kymo_graph::{Step, Store};
+use kymo_model::zoo;
+use kymo_model::{Asked, Graph};
+use kymo_plan::{Neighbourhood, Ownership};
+use kymo_run::data::{Piece, Room, SnapshotSource, Snapshots, StepRows};
+use kymo_run::{Error, Result, Worker, task};
+use kymo_trace::{Kind, Recorder};
+
+use super::fixture::{Sketch, settings};
+
+/// Steps whose one feature is their number, and what was asked for so far.
+#[derive(Default)]
+struct Numbers {
+    reads: Mutex<Vec<Step>>,
+    fails_at: Option<Step>,
+    panics: AtomicBool,
+}
+
+impl SnapshotSource for Numbers {
+    fn read(&self, t: Step, _: Option<&Ownership>) -> Result<Piece> {
+        self.reads.lock().unwrap().push(t);
+        std::thread::sleep(Duration::from_micros(200));
+        if self.fails_at == Some(t) {
+            return Err(Error::settings("store", format!("step {t} is damaged")));
+        }
+        let main = std::thread::current().name() != Some("reader");
+        if !main && self.panics.swap(false, Ordering::SeqCst) {
+            panic!("a reader breaks down");
+        }
+        let graph = Graph::from_edges(3, &[(0, 1, 1.0)]).unwrap().reduced(Asked::default()).unwrap();
+        let rows = StepRows::Own(vec![t as f32; 25].into());
+        Ok(Piece { graph, rows, vertices: None, neighbours: None })
+    }
+
+    fn check(&self, _: &Neighbourhood) -> Result<()> {
+        Ok(())
+    }
+}
+
+fn store(folder: &tempfile::TempDir) -> Arc<Store> {
+    Sketch::random(3, 6, 40).write(&folder.path().join("store"))
+}
+
+fn snapshots(store: &Arc<Store>, source: Arc<Numbers>, room: Room) -> (Snapshots, Arc<Recorder>) {
+    let recorder = Arc::new(Recorder::new(0));
+    (Snapshots::new(store.clone(), source, room, None, recorder.clone()), recorder)
+}
+
+/// Windows of an epoch in some order.
+fn windows(seed: usize) -> Vec<Range<Step>> {
+    (0..37).map(|place| (place * 11 + seed) % 37).map(|start| start..start + 4).collect()
+}
+
+fn number(rows: &StepRows) -> f32 {
+    match rows {
+        StepRows::Own(rows) => rows[0],
+        StepRows::Shared(_) => f32::NAN,
+    }
+}
+
+const ROOM: Room = Room { snapshots: 0, products: Some(0), ahead: 3, windows: 16, readers: 2, step: 100 };
+
+#[test]
+fn every_window_gets_its_steps_however_little_room_there_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = store(&folder);
+    for (kept, ahead, readers) in [(0, 1, 1), (0, 3, 2), (1_000, 3, 2), (100_000, 4, 3)] {
+        let source = Arc::new(Numbers::default());
+        let room = Room { snapshots: kept, ahead, readers, ..ROOM };
+        let (snapshots, recorder) = snapshots(&store, source.clone(), room);
+        for epoch in 0..3 {
+            snapshots.expect(windows(epoch));
+            for window in windows(epoch) {
+                let (loaded, waited) = snapshots.window(&window).unwrap();
+                let steps: Vec<Step> = loaded.iter().map(|loaded| loaded.step).collect();
+                assert_eq!((steps, waited.len()), (window.clone().collect(), 4));
+                assert!(loaded.iter().all(|loaded| number(&loaded.rows) == loaded.step as f32));
+                // Those of the window, those ahead, those that are being read, and those that are kept.
+                let most = 4 + ahead + readers + kept / 100;
+                assert!(snapshots.held_steps() <= most, "{} of {most}", snapshots.held_steps());
+                assert_eq!(snapshots.held_bytes(), 100 * snapshots.held_steps());
+            }
+        }
+        let reads = source.reads.lock().unwrap().clone();
+        let distinct: BTreeSet<Step> = reads.iter().copied().collect();
+        assert_eq!(distinct.len(), 40);
+        assert_eq!(reads.len() == 40, kept == 100_000, "what is kept is read once, and only that");
+        assert!(recorder.totals().of(Kind::Prepare).count > 0, "nobody read ahead");
+        let reading = snapshots.reading();
+        assert!(reading.spent >= reads.len() as f64 * 2e-4 && reading.waited > 0.0, "{reading:?}");
+        assert_eq!(snapshots.left()[0], kept.saturating_sub(4_000).max(kept % 100), "{kept}");
+    }
+}
+
+/// Nobody waits for a step that comes late because a reader took another window first: what was not expected
+/// is read at once.
+#[test]
+fn windows_that_nobody_expected_are_read_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let (snapshots, recorder) = snapshots(&store(&folder), Arc::new(Numbers::default()), ROOM);
+    for window in windows(1) {
+        assert_eq!(snapshots.window(&window).unwrap().0.len(), 4);
+    }
+    assert_eq!(recorder.totals().of(Kind::Prepare).count, 0);
+}
+
+#[test]
+fn an_error_comes_out_where_its_step_is_needed() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = Arc::new(Numbers { fails_at: Some(9), ..Numbers::default() });
+    let (snapshots, _) = snapshots(&store(&folder), source, Room { ahead: 20, ..ROOM });
+    let all: Vec<_> = (0..36).step_by(4).map(|start| start..start + 4).collect();
+    snapshots.expect(all.clone());
+    for window in all {
+        // The reader is far ahead.
+        std::thread::sleep(Duration::from_millis(5));
+        let read = snapshots.window(&window);
+        match window.contains(&9) {
+            true => assert_eq!(read.err().unwrap().to_string(), "store: step 9 is damaged"),
+            false => assert_eq!(read.unwrap().0.len(), 4),
+        }
+    }
+}
+
+#[test]
+fn a_reader_that_breaks_down_leaves_nobody_waiting() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = Arc::new(Numbers { panics: true.into(), ..Numbers::default() });
+    let (snapshots, _) = snapshots(&store(&folder), source.clone(), ROOM);
+    snapshots.expect(windows(0));
+    std::thread::sleep(Duration::from_millis(20));
+    for window in windows(0) {
+        assert_eq!(snapshots.window(&window).unwrap().0.len(), 4);
+    }
+    assert!(!source.panics.load(Ordering::SeqCst), "it broke down");
+}
+
+/// What all snapshots take is known beforehand, for every model.
+#[test]
+fn sizes_are_what_is_held() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Sketch::random(5, 3000, 12).write(&folder.path().join("store"));
+    for recipe in zoo::ALL {
+        for task in task::ALL {
+            for layers in [1, 2] {
+                let mut settings = settings(store.path(), task.name(), recipe.name);
+                settings.model.layers = layers;
+                let worker = Worker::open(settings, store.clone()).unwrap();
+                (0..store.steps()).for_each(|t| drop(worker.snapshots().window(&(t..t + 1)).unwrap()));
+                assert_eq!(worker.snapshots().held_steps(), store.steps());
+                let sizes = worker.context.sizes().unwrap();
+                let ratio = sizes.all() as f64 / worker.snapshots().held_bytes() as f64;
+                assert!((0.95..1.05).contains(&ratio), "{} {} {ratio}", recipe.name, task.name());
+            }
+        }
+    }
+}
