@@ -6,6 +6,7 @@
 
 mod additive;
 mod arrays;
+mod feature_change;
 mod manifest;
 mod output;
 mod part;
@@ -20,6 +21,7 @@ use additive::Split;
 use arrays::Arrays;
 use part::{Part, Records};
 
+pub use feature_change::{ChangeCounts, ChangedSegments, StoredFeatures};
 pub use manifest::{FeatureFacts, FeatureKind, LabelFacts, Manifest, VERSION};
 pub use window::FeatureWindow;
 pub use writer::{Fixed, Plan, SparseFeatures, Writer};
