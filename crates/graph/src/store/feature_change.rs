@@ -113,8 +113,8 @@ mod tests {
     use crate::store::{FeatureFacts, FeatureKind, Plan, Writer};
     use crate::{Delta, Edge, FeatureChange, Ids, Snapshot, StepData, StepEdges};
 
-    /// The counts of steps whose part was never opened are those of the part; damage to what they do not look
-    /// at does not matter.
+    /// Counts are the same whether their part was opened or not; views have the segments that differ, without
+    /// what fills the last one of a row.
     #[test]
     fn what_changes_is_counted_and_viewed_as_it_was_written() {
         let folder = tempfile::tempdir().unwrap();

@@ -81,7 +81,7 @@ impl Inputs {
         Ok(inputs.cut(&most))
     }
 
-    fn survey<'a>(&self, store: &'a Store, scaled_by: Option<Range<Step>>) -> Survey<'a> {
+    pub(super) fn survey<'a>(&self, store: &'a Store, scaled_by: Option<Range<Step>>) -> Survey<'a> {
         Survey { store, constant: self.constant, lags: self.lags, scaled_by }
     }
 

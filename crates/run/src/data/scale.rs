@@ -4,8 +4,8 @@
 /// are.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Scales {
-    means: Vec<f32>,
-    factors: Vec<f32>,
+    pub(super) means: Vec<f32>,
+    pub(super) factors: Vec<f32>,
 }
 
 impl Scales {

@@ -17,6 +17,9 @@ use super::scale::Scales;
 use super::stored::{Stored, piece};
 use crate::error::Result;
 
+#[cfg(test)]
+mod tests;
+
 /// The rows of consecutive steps.
 pub struct Segment {
     /// The steps.
