@@ -8,6 +8,7 @@ mod additive;
 mod arrays;
 mod cursor;
 pub use cursor::Cursor;
+mod feature_change;
 mod manifest;
 mod output;
 mod part;
@@ -22,6 +23,7 @@ use additive::Split;
 use arrays::Arrays;
 use part::{Part, Records};
 
+pub use feature_change::{ChangeCounts, ChangedSegments, StoredFeatures};
 pub use manifest::{FeatureFacts, FeatureKind, LabelFacts, Manifest, VERSION};
 pub use window::FeatureWindow;
 pub use writer::{Fixed, Plan, SparseFeatures, Writer};

@@ -9,6 +9,7 @@ use std::path::Path;
 
 use super::additive::Split;
 use super::arrays::{Array, Arrays, Element, FileEntry, write};
+use super::feature_change::ChangeCounts;
 use super::manifest::PartEntry;
 use crate::delta::{Delta, Reweighted};
 use crate::error::Result;
@@ -244,6 +245,19 @@ impl Part {
         Ok(part)
     }
 
+    /// Maps a part without a look at its entries: good for [`Part::changes`] and nothing else.
+    pub fn peek(folder: &Path, entry: &PartEntry) -> Result<Part> {
+        let arrays = Arrays::peek(folder, &entry.file)?;
+        let part = Part { arrays, steps: entry.steps as usize, segment_width: 1 };
+        if part.arrays.all::<u8>("step.marks")?.len() != part.steps {
+            return Err(part.arrays.damaged("step.marks does not have a mark for each step"));
+        }
+        part.ranges("added.at", part.arrays.all::<Edge>("added")?.len())?;
+        part.ranges("removed.at", part.arrays.all::<Edge>("removed")?.len())?;
+        part.ranges("features.at", part.arrays.all::<Vertex>("features.vertex")?.len())?;
+        Ok(part)
+    }
+
     fn check(&self, known: u64, width: usize) -> Result<()> {
         let steps = self.steps;
         let length = |name: &str, found: usize, expected: usize| {
@@ -414,6 +428,16 @@ impl Part {
                 .map(|i| Reweighted { edge: edges[i], before: weights[i][0], after: weights[i][1] })
                 .collect(),
         })
+    }
+
+    /// How many entries the step has of what it changes; `None` where it is stored whole.
+    pub fn changes(&self, step: usize) -> ChangeCounts {
+        let edges = || self.range("added.at", step).len() + self.range("removed.at", step).len();
+        let segments = || self.range("features.at", step).len();
+        ChangeCounts {
+            edges: (!self.is(step, EDGES_ARE_ALL)).then(edges),
+            segments: (!self.is(step, FEATURES_ARE_ALL)).then(segments),
+        }
     }
 
     /// All features of the step, where they are stored.

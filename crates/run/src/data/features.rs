@@ -4,18 +4,24 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use kymo_graph::store::FeatureKind;
-use kymo_graph::{Place, Snapshot, Step, Store, Vertex};
+use kymo_graph::{Step, Store, Vertex};
 use kymo_model::params::Initial;
 use kymo_model::{Bound, Slot};
 use kymo_tensor::{Pattern, Resident, Shape, Stage, Tape, Var};
 
+use super::degrees::one_hot_columns;
+use super::dense::not_a_number;
+use super::scale::Scales;
+use super::segment::{Extent, cut};
+use super::survey::Survey;
 use crate::config::{Features, LINK_PREDICTION, Settings};
 use crate::error::{Error, Result};
 
 /// Where the columns of a run come from, and how they are scaled.
 pub struct Inputs {
-    constant: Constant,
-    lags: usize,
+    pub(super) constant: Constant,
+    /// How many steps a row shows: the current one and those before it.
+    pub(super) lags: usize,
     /// Sparse features of the store, which are multiplied by a learnt matrix: as dense rows they would not
     /// fit.
     sparse: Option<SparseRows>,
@@ -23,9 +29,12 @@ pub struct Inputs {
     table: usize,
     /// Columns that sparse features are projected to.
     projected: usize,
-    vertices: usize,
-    /// Of each constant column, what is subtracted and what it is then multiplied by.
-    scales: Vec<(f32, f32)>,
+    pub(super) vertices: usize,
+    pub(super) scales: Scales,
+    /// The steps of each segment of constant columns.
+    pub(super) segments: Vec<Range<Step>>,
+    /// How large each of them is.
+    pub(super) extents: Vec<Extent>,
 }
 
 /// Where the non-zeros of sparse features are, and what they are.
@@ -33,7 +42,7 @@ type SparseRows = (Arc<Pattern>, Arc<Resident>);
 
 /// Columns that are not learnt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Constant {
+pub enum Constant {
     None,
     Degrees,
     /// One column for each degree; the last one is for all that are higher.
@@ -41,11 +50,9 @@ enum Constant {
     Stored(usize),
 }
 
-/// Columns of one-hot degrees at most.
-const DEGREES: usize = 256;
-
 impl Constant {
-    fn columns(self) -> usize {
+    /// How many columns there are of one step.
+    pub fn columns(self) -> usize {
         match self {
             Constant::None => 0,
             Constant::Degrees => 2,
@@ -55,26 +62,35 @@ impl Constant {
 }
 
 impl Inputs {
-    /// The inputs that the settings ask for; columns are scaled by what the `train` steps have.
+    /// The inputs that the settings ask for; columns are scaled by what the `train` steps have. What is no
+    /// number is found now, not when the test comes to it after hours of training.
     pub fn new(store: &Store, settings: &Settings, train: Range<Step>) -> Result<Inputs> {
-        let mut inputs = Inputs::unread(store, settings, train.clone())?;
-        let mut unread = 0..store.steps();
+        let inputs = Inputs::choose(store, settings, train.clone())?;
         // Rare degrees would be blown up by their small deviation.
         let is_one_hot = matches!(inputs.constant, Constant::OneHot(_));
-        if settings.data.standardise && inputs.constant.columns() > 0 && !is_one_hot {
-            unread.start = train.end;
-            inputs.scales = inputs.measure(store, train)?;
-        }
-        if let Constant::Stored(_) = inputs.constant {
-            // What is no number is found now, not when the test comes to it after hours of training.
-            unread.try_for_each(|t| inputs.raw(store, t, None).map(drop))?;
-        }
-        Ok(inputs)
+        let scaled_by = (settings.data.standardise && !is_one_hot).then_some(train);
+        let (scales, changed) = inputs.survey(store, scaled_by).walk()?;
+        Ok(Inputs { scales, ..inputs.cut(&changed) })
     }
 
     /// The same without a look at the numbers, for those who want to know how many there are: nothing is
-    /// scaled.
+    /// scaled, and of the rows that change, the store's counts stand for the number.
     pub fn unread(store: &Store, settings: &Settings, train: Range<Step>) -> Result<Inputs> {
+        let inputs = Inputs::choose(store, settings, train)?;
+        let most = inputs.survey(store, None).estimate()?;
+        Ok(inputs.cut(&most))
+    }
+
+    pub(super) fn survey<'a>(&self, store: &'a Store, scaled_by: Option<Range<Step>>) -> Survey<'a> {
+        Survey { store, constant: self.constant, lags: self.lags, scaled_by }
+    }
+
+    fn cut(self, changed: &[usize]) -> Inputs {
+        let (segments, extents) = cut(changed, self.vertices, self.constant_width());
+        Inputs { segments, extents, ..self }
+    }
+
+    fn choose(store: &Store, settings: &Settings, train: Range<Step>) -> Result<Inputs> {
         if settings.data.lags > store.steps() {
             let (lags, steps) = (settings.data.lags, store.steps());
             let problem = format!("found {lags}, but the store has {steps} steps; expected at most as many");
@@ -96,9 +112,7 @@ impl Inputs {
             }
             Features::Stored => (stored, is_sparse, false),
             Features::Degrees => (Constant::Degrees, false, false),
-            Features::OneHotDegrees => {
-                (Constant::OneHot(one_hot_columns(store, train.clone())?), false, false)
-            }
+            Features::OneHotDegrees => (Constant::OneHot(one_hot_columns(store, train)?), false, false),
             Features::Learnt => (Constant::None, false, true),
             Features::Both => (stored, is_sparse, true),
         };
@@ -110,7 +124,9 @@ impl Inputs {
             table: if table { learnt } else { 0 },
             projected: if sparse { learnt } else { 0 },
             vertices: store.vertices(),
-            scales: Vec::new(),
+            scales: Scales::default(),
+            segments: Vec::new(),
+            extents: Vec::new(),
         })
     }
 
@@ -122,6 +138,23 @@ impl Inputs {
     /// Columns that are not learnt.
     pub fn constant_width(&self) -> usize {
         self.constant.columns() * self.lags
+    }
+
+    /// The steps of each segment of constant columns, in order.
+    pub fn segments(&self) -> &[Range<Step>] {
+        &self.segments
+    }
+
+    /// The number of the segment that a step is in.
+    pub fn segment_of(&self, t: Step) -> usize {
+        self.segments.partition_point(|steps| steps.end <= t)
+    }
+
+    /// Bytes of a segment in memory: exactly, or at most where the inputs are [unread](Inputs::unread).
+    pub fn segment_bytes(&self, number: usize) -> usize {
+        let Extent { changed, lists } = self.extents[number];
+        let rows = (self.vertices + changed).saturating_mul(self.constant_width());
+        rows.saturating_add(lists * self.vertices).saturating_mul(size_of::<f32>())
     }
 
     /// What is learnt of the inputs.
@@ -137,95 +170,6 @@ impl Inputs {
             slots.push(Slot { name: "input.vertices".into(), shape, initial });
         }
         slots
-    }
-
-    /// The constant columns of step `t`, scaled; its snapshot is at hand.
-    pub fn rows(&self, store: &Store, t: Step, snapshot: &Snapshot<'_>) -> Result<Vec<f32>> {
-        let columns = self.constant.columns();
-        let width = self.constant_width();
-        let mut rows = vec![0.0; self.vertices * width];
-        // The current step first, then those before it; what lies before the first step is the mean.
-        for lag in 0..self.lags.min(t + 1) {
-            let raw =
-                if lag == 0 { self.raw(store, t, Some(snapshot))? } else { self.raw(store, t - lag, None)? };
-            for (row, raw) in rows.chunks_exact_mut(width.max(1)).zip(raw.chunks_exact(columns.max(1))) {
-                let place = &mut row[lag * columns..(lag + 1) * columns];
-                match self.scales.is_empty() {
-                    true => place.copy_from_slice(raw),
-                    false => {
-                        for ((value, raw), (mean, factor)) in place.iter_mut().zip(raw).zip(&self.scales) {
-                            *value = (raw - mean) * factor;
-                        }
-                    }
-                }
-            }
-        }
-        Ok(rows)
-    }
-
-    /// The constant columns of one step as they are.
-    fn raw(&self, store: &Store, t: Step, snapshot: Option<&Snapshot<'_>>) -> Result<Vec<f32>> {
-        match self.constant {
-            Constant::None => Ok(Vec::new()),
-            Constant::Degrees => {
-                let (inward, outward) = match snapshot {
-                    Some(snapshot) => snapshot.degrees(self.vertices),
-                    None => store.snapshot(t)?.degrees(self.vertices),
-                };
-                let logarithms = |(&inward, &outward): (&u32, &u32)| [inward, outward].map(log_of_one_plus);
-                Ok(inward.iter().zip(&outward).flat_map(logarithms).collect())
-            }
-            Constant::OneHot(columns) => {
-                let (_, outward) = match snapshot {
-                    Some(snapshot) => snapshot.degrees(self.vertices),
-                    None => store.snapshot(t)?.degrees(self.vertices),
-                };
-                let mut rows = vec![0.0; self.vertices * columns];
-                for (row, &degree) in rows.chunks_exact_mut(columns).zip(&outward) {
-                    row[(degree as usize).min(columns - 1)] = 1.0;
-                }
-                Ok(rows)
-            }
-            Constant::Stored(columns) => {
-                let rows = store.features(t)?;
-                if rows.len() != self.vertices * columns {
-                    let problem = format!(
-                        "step {t} has {} feature values, expected {columns} for each of {} vertices: the \
-                         store is damaged",
-                        rows.len(),
-                        self.vertices
-                    );
-                    return Err(kymo_graph::Error::store(store.path(), problem).into());
-                }
-                if let Some(at) = rows.iter().position(|value| !value.is_finite()) {
-                    return Err(not_a_number(store, Some(t), at / columns, at % columns, rows[at])?);
-                }
-                Ok(rows.into_owned())
-            }
-        }
-    }
-
-    /// Means and deviations of the columns over the steps that are trained on.
-    fn measure(&self, store: &Store, train: Range<Step>) -> Result<Vec<(f32, f32)>> {
-        let columns = self.constant.columns();
-        let (mut sums, mut squares) = (vec![0.0f64; columns], vec![0.0f64; columns]);
-        let count = (train.len() * self.vertices).max(1) as f64;
-        for t in train {
-            for row in self.raw(store, t, None)?.chunks_exact(columns) {
-                for ((sum, square), &value) in sums.iter_mut().zip(&mut squares).zip(row) {
-                    *sum += f64::from(value);
-                    *square += f64::from(value) * f64::from(value);
-                }
-            }
-        }
-        let scale = |(sum, square): (f64, f64)| {
-            let mean = sum / count;
-            let variance = square / count - mean * mean;
-            // A column that never changes stays at zero.
-            let factor = if variance > 1e-12 { 1.0 / variance.sqrt() } else { 1.0 };
-            (mean as f32, factor as f32)
-        };
-        Ok(sums.into_iter().zip(squares).map(scale).collect())
     }
 
     /// The learnt columns on a tape: the same for all steps of a window.
@@ -266,19 +210,6 @@ impl Inputs {
     }
 }
 
-/// As many columns as there are degrees in training, within bounds.
-fn one_hot_columns(store: &Store, train: Range<Step>) -> Result<usize> {
-    let mut most = 0;
-    for t in train {
-        most = store.snapshot(t)?.degrees(store.vertices()).1.into_iter().max().unwrap_or(0).max(most);
-    }
-    Ok((most as usize + 2).min(DEGREES))
-}
-
-fn log_of_one_plus(degree: u32) -> f32 {
-    (degree as f32).ln_1p()
-}
-
 fn sparse_rows(store: &Store) -> Result<Option<SparseRows>> {
     let Some(sparse) = store.fixed()?.sparse else { return Ok(None) };
     if let Some(at) = sparse.values.iter().position(|value| !value.is_finite()) {
@@ -288,15 +219,4 @@ fn sparse_rows(store: &Store) -> Result<Option<SparseRows>> {
     }
     let pattern = Pattern::new(sparse.width, sparse.starts, sparse.columns)?;
     Ok(Some((Arc::new(pattern), Arc::new(sparse.values.into()))))
-}
-
-/// The complaint about a feature, of one step or of all.
-fn not_a_number(store: &Store, t: Option<Step>, vertex: usize, column: usize, found: f32) -> Result<Error> {
-    let name = store.ids()?.name(vertex as u32);
-    let place = Place::file(store.path().display().to_string()).column(format!("feature {}", column + 1));
-    let step = t.map_or(String::new(), |t| format!(", step {t}"));
-    let problem = format!(
-        "found {found} at vertex {name}{step}, expected a finite number; mend the input and ingest it again"
-    );
-    Ok(kymo_graph::Error::input(place, problem).into())
 }

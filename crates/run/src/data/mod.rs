@@ -3,13 +3,18 @@
 
 mod ahead;
 pub(crate) mod builtin;
+mod degrees;
+mod dense;
 mod features;
 mod room;
+mod scale;
 mod segment;
 mod shared;
 mod snapshots;
 mod source;
 mod split;
+mod stored;
+mod survey;
 
 pub use features::Inputs;
 pub use room::{Room, Sizes, largest_step};

@@ -1,27 +1,216 @@
-//! stub
+//! The constant columns of consecutive steps in memory: the rows of the first step, and below them those that
+//! change later, each once. A step is a list of which row is whose.
+//!
+//! Law: row `at(t)[v]` of a segment has the bits of row `v` of [`Inputs::rows`] at step `t`.
+
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
-use kymo_graph::{Step, Store};
+
+use kymo_graph::{Step, Store, Vertex};
 use kymo_tensor::Resident;
-use super::features::Inputs;
+
+use super::degrees::Degrees;
+use super::features::{Constant, Inputs};
+use super::scale::Scales;
+use super::stored::{Stored, piece};
 use crate::error::Result;
-/// stub
-pub struct Segment { /// stub
- pub steps: Range<Step>, /// stub
- pub rows: Resident }
-impl Segment { /// stub
- pub fn at(&self, _: Step) -> Option<&Arc<Resident<u32>>> { None } /// stub
- pub fn bytes(&self) -> usize { 4 * self.rows.len() } }
-impl Inputs {
-    /// stub
-    pub fn segments(&self) -> &[Range<Step>] { Box::leak((0..1000).map(|t| t..t+1).collect::<Vec<_>>().into_boxed_slice()) }
-    /// stub
-    pub fn segment_of(&self, t: Step) -> usize { t }
-    /// stub
-    pub fn segment_bytes(&self, _: usize) -> usize { 4 * self.constant_width() * 10 }
-    /// stub
-    pub fn read_segment(&self, store: &Store, t: usize) -> Result<Segment> {
-        let rows = self.rows(store, t, &store.snapshot(t)?)?.into();
-        Ok(Segment { steps: t..t+1, rows })
+
+#[cfg(test)]
+mod tests;
+
+/// The rows of consecutive steps.
+pub struct Segment {
+    /// The steps.
+    pub steps: Range<Step>,
+    /// The rows of all vertices at the first step, and below them those that changed, in the order of steps.
+    pub rows: Resident,
+    /// Of each step, which row is whose; steps that change nothing share it with the one before.
+    index: Vec<Option<Arc<Resident<u32>>>>,
+}
+
+impl Segment {
+    /// Which row is whose at a step of the segment; `None`: the first ones, in the order of vertices.
+    pub fn at(&self, t: Step) -> Option<&Arc<Resident<u32>>> {
+        self.index.get(t.checked_sub(self.steps.start)?)?.as_ref()
     }
+
+    /// Bytes of the rows and of the lists.
+    pub fn bytes(&self) -> usize {
+        let mut lists: Vec<&Arc<Resident<u32>>> = self.index.iter().flatten().collect();
+        lists.dedup_by(|one, other| Arc::ptr_eq(one, other));
+        size_of::<f32>() * (self.rows.len() + lists.iter().map(|list| list.len()).sum::<usize>())
+    }
+}
+
+/// How large a segment is beside the rows of its first step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// How many rows change behind the first step.
+    pub changed: usize,
+    /// How many lists there are.
+    pub lists: usize,
+}
+
+/// Cuts all steps into segments, by how many rows each of them changes: one goes on as long as what it adds
+/// to the rows of its first step takes no more than they do. So none takes more than twice those rows, and no
+/// step takes more than it would with rows of its own.
+pub fn cut(changed: &[usize], vertices: usize, width: usize) -> (Vec<Range<Step>>, Vec<Extent>) {
+    let (mut segments, mut extents) = (Vec::<Range<Step>>::new(), Vec::<Extent>::new());
+    for (t, &changed) in changed.iter().enumerate() {
+        if let (Some(steps), Some(extent)) = (segments.last_mut(), extents.last_mut()) {
+            let next =
+                Extent { changed: extent.changed + changed, lists: extent.lists + usize::from(changed > 0) };
+            let more = next.changed.saturating_mul(width).saturating_add(next.lists * vertices);
+            let is_numbered = vertices + next.changed <= u32::MAX as usize;
+            if changed == 0 || (more <= vertices.saturating_mul(width) && is_numbered) {
+                (steps.end, *extent) = (t + 1, next);
+                continue;
+            }
+        }
+        segments.push(t..t + 1);
+        extents.push(Extent { changed: 0, lists: 0 });
+    }
+    (segments, extents)
+}
+
+/// The columns of a step while a segment is read.
+enum Columns<'a> {
+    Stored(Stored<'a>),
+    Degrees(Degrees<'a>),
+}
+
+impl<'a> Columns<'a> {
+    fn new(store: &'a Store, constant: Constant, steps: Range<Step>) -> Result<Columns<'a>> {
+        Ok(match constant {
+            Constant::Stored(columns) => Columns::Stored(Stored::new(store, columns, steps)?),
+            _ => Columns::Degrees(Degrees::new(store, constant, steps)?),
+        })
+    }
+
+    fn advance(&mut self) -> Result<()> {
+        match self {
+            Columns::Stored(stored) => stored.advance(),
+            Columns::Degrees(degrees) => degrees.advance()?,
+        }
+        Ok(())
+    }
+
+    /// The vertices whose columns are others than at the step before, ascending.
+    fn changed(&self) -> Vec<Vertex> {
+        match self {
+            Columns::Stored(stored) => stored.changed(),
+            Columns::Degrees(degrees) => degrees.changed.iter().map(|&(vertex, _)| vertex).collect(),
+        }
+    }
+
+    /// Writes the columns of all vertices into rows of `width` numbers, from column `block` on.
+    fn write(&self, scales: &Scales, rows: &mut [f32], width: usize, block: usize) {
+        let count = piece(width);
+        rows.chunks_mut(count * width).enumerate().for_each(|(number, rows)| {
+            let (first, places) = (number * count, &mut rows[block..]);
+            match self {
+                Columns::Stored(stored) => stored.write(scales, first, places, width),
+                Columns::Degrees(degrees) => (first as Vertex..)
+                    .zip(places.chunks_mut(width))
+                    .for_each(|(vertex, place)| degrees.write(scales, vertex, place)),
+            }
+        });
+    }
+
+    /// Writes the columns of some vertices into rows of `width` numbers; `before` has the rows of the step
+    /// before.
+    fn write_changed<'r>(
+        &self,
+        scales: &Scales,
+        vertices: &[Vertex],
+        rows: &mut [f32],
+        width: usize,
+        before: impl Fn(Vertex) -> &'r [f32],
+    ) {
+        let count = piece(width);
+        rows.chunks_mut(count * width).zip(vertices.chunks(count)).for_each(|(rows, vertices)| {
+            match self {
+                Columns::Stored(stored) => stored.write_changed(scales, vertices, rows, width, &before),
+                Columns::Degrees(degrees) => vertices
+                    .iter()
+                    .zip(rows.chunks_mut(width))
+                    .for_each(|(&vertex, place)| degrees.write(scales, vertex, place)),
+            }
+        });
+    }
+}
+
+impl Inputs {
+    /// Reads a segment: what is in memory meanwhile is the segment. By one thread: others read other segments.
+    pub fn read_segment(&self, store: &Store, number: usize) -> Result<Segment> {
+        let steps = self.segments[number].clone();
+        let (columns, width, vertices) = (self.constant.columns(), self.constant_width(), self.vertices);
+        if width == 0 || vertices == 0 {
+            return Ok(Segment { index: vec![None; steps.len()], rows: Vec::new().into(), steps });
+        }
+        let begin = (steps.start + 1).saturating_sub(self.lags);
+        let mut now = Columns::new(store, self.constant, begin..steps.end)?;
+        let mut rows = vec![0.0; (vertices + self.extents[number].changed) * width];
+        // What changed at each of the steps that a row shows.
+        let mut recent = VecDeque::from([(0..vertices as Vertex).collect::<Vec<_>>()]);
+        for t in begin..=steps.start {
+            if t > begin {
+                now.advance()?;
+                if steps.len() > 1 {
+                    recent.push_back(now.changed());
+                }
+            }
+            // What lies before the first step is the mean.
+            let block = (steps.start - t) * columns;
+            now.write(&self.scales, &mut rows[..vertices * width], width, block);
+        }
+        let mut index: Vec<Option<Arc<Resident<u32>>>> = vec![None];
+        let mut used = vertices;
+        for _ in steps.clone().skip(1) {
+            now.advance()?;
+            recent.push_back(now.changed());
+            if recent.len() > self.lags {
+                recent.pop_front();
+            }
+            let changed = union(&recent);
+            let last = index.last().cloned().flatten();
+            if changed.is_empty() {
+                index.push(last);
+                continue;
+            }
+            let mut list = last.map_or_else(|| (0..vertices as u32).collect(), |last| last.to_vec());
+            let (known, new) = rows.split_at_mut(used * width);
+            let before = |vertex: Vertex| {
+                let row = list[vertex as usize] as usize;
+                &known[row * width..(row + 1) * width]
+            };
+            let new = &mut new[..changed.len() * width];
+            if self.lags > 1 {
+                // What was the current step is the one before it now.
+                new.chunks_exact_mut(width).zip(&changed).for_each(|(place, &vertex)| {
+                    place[columns..].copy_from_slice(&before(vertex)[..width - columns]);
+                });
+            }
+            now.write_changed(&self.scales, &changed, new, width, before);
+            for (row, &vertex) in (used as u32..).zip(&changed) {
+                list[vertex as usize] = row;
+            }
+            used += changed.len();
+            index.push(Some(Arc::new(list.into())));
+        }
+        rows.truncate(used * width);
+        Ok(Segment { steps, rows: rows.into(), index })
+    }
+}
+
+/// The vertices in any of these lists, ascending as they are.
+fn union(lists: &VecDeque<Vec<Vertex>>) -> Vec<Vertex> {
+    let mut all: Vec<Vertex> = lists.iter().flatten().copied().collect();
+    if lists.len() > 1 {
+        // A stable sort sees the runs, and merges them.
+        all.sort();
+        all.dedup();
+    }
+    all
 }

@@ -1,0 +1,204 @@
+//! One walk over all steps before training: how columns are to be scaled, how many rows each step changes,
+//! and whether all numbers are finite. A row is looked at when it changes, not at every step.
+
+use std::ops::Range;
+use std::sync::Mutex;
+
+use kymo_graph::store::StoredFeatures;
+use kymo_graph::{Step, Store, Vertex};
+use rayon::prelude::*;
+
+use super::degrees::{Degrees, log_of_one_plus};
+use super::dense::not_a_number;
+use super::features::Constant;
+use super::scale::Scales;
+use super::stored::{Stored, is_same, piece};
+use crate::error::Result;
+
+/// What is to be found out.
+pub struct Survey<'a> {
+    /// The data.
+    pub store: &'a Store,
+    /// Where columns come from.
+    pub constant: Constant,
+    /// How many steps a row shows.
+    pub lags: usize,
+    /// The steps that columns are scaled by, where they are.
+    pub scaled_by: Option<Range<Step>>,
+}
+
+/// What is found out: how columns are scaled, and how many rows are others than at the step before, of each
+/// step.
+type Found = (Scales, Vec<usize>);
+
+/// A value that is no number: its step, its vertex, its column and what is there.
+type Odd = (Step, usize, usize, f32);
+
+impl Survey<'_> {
+    /// Walks through all steps.
+    pub fn walk(&self) -> Result<Found> {
+        let steps = self.store.steps();
+        let (sums, changed) = match self.constant {
+            _ if self.constant.columns() == 0 || steps == 0 => (Vec::new(), vec![0; steps]),
+            Constant::Stored(columns) => self.stored(&Stored::new(self.store, columns, 0..steps)?)?,
+            _ => self.degrees()?,
+        };
+        let training = self.scaled_by.as_ref().map_or(0, Range::len);
+        Ok((Scales::new(&sums, (training * self.store.vertices()).max(1) as f64), changed))
+    }
+
+    /// How many rows each step changes at most, by the counts of the store alone.
+    pub fn estimate(&self) -> Result<Vec<usize>> {
+        let (steps, vertices) = (self.store.steps(), self.store.vertices());
+        if self.constant.columns() == 0 {
+            return Ok(vec![0; steps]);
+        }
+        let counts = self.store.change_counts(0..steps)?.into_iter();
+        let most = counts.map(|counts| match self.constant {
+            Constant::Stored(_) => counts.segments,
+            // An edge has two ends.
+            _ => counts.edges.map(|edges| 2 * edges),
+        });
+        let most: Vec<usize> = most.map(|most| most.unwrap_or(vertices)).collect();
+        let shown = |t: Step| &most[(t + 1).saturating_sub(self.lags)..=t];
+        Ok((0..steps).map(|t| shown(t).iter().fold(0, |sum, most| vertices.min(sum + most))).collect())
+    }
+
+    fn tally(&self, vertices: usize) -> Tally<'_> {
+        let steps = self.store.steps();
+        let columns = if self.scaled_by.is_some() { self.constant.columns() } else { 0 };
+        // The first step comes into view, and into that of the steps that show it.
+        let changed = (0..steps).map(|t| if t < self.lags { vertices } else { 0 }).collect();
+        Tally { survey: self, since: vec![0; vertices], sums: vec![[0.0; 2]; columns], changed }
+    }
+
+    fn degrees(&self) -> Result<(Vec<[f64; 2]>, Vec<usize>)> {
+        let (steps, vertices) = (self.store.steps(), self.store.vertices());
+        let mut degrees = Degrees::new(self.store, self.constant, 0..steps)?;
+        let mut tally = self.tally(vertices);
+        for t in 1..steps {
+            degrees.advance()?;
+            for &(vertex, before) in &degrees.changed {
+                tally.change(vertex as usize, &before.map(log_of_one_plus), t);
+            }
+        }
+        for vertex in 0..vertices {
+            tally.add(&degrees.of(vertex as Vertex).map(log_of_one_plus), tally.since[vertex]..steps);
+        }
+        Ok((tally.sums, tally.changed))
+    }
+
+    /// Vertices are gone through in pieces, each from the first step to the last.
+    fn stored(&self, stored: &Stored<'_>) -> Result<(Vec<[f64; 2]>, Vec<usize>)> {
+        let (steps, vertices) = (self.store.steps(), self.store.vertices());
+        let rows = piece(self.constant.columns());
+        let changed = Mutex::new(vec![0; steps]);
+        let pieces = (0..vertices).into_par_iter().step_by(rows).map(|first| {
+            let mut tally = self.tally(rows.min(vertices - first));
+            self.piece(stored, first, &mut tally)?;
+            let mut changed = changed.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            changed.iter_mut().zip(&tally.changed).for_each(|(all, changed)| *all += changed);
+            Ok(tally.sums)
+        });
+        let pieces: Vec<std::result::Result<Vec<[f64; 2]>, Odd>> = pieces.collect();
+        // The first in the order of steps and vertices, whoever found it.
+        let odd = pieces.iter().filter_map(|piece| piece.as_ref().err());
+        if let Some(&(t, vertex, column, found)) = odd.min_by_key(|odd| (odd.0, odd.1)) {
+            return Err(not_a_number(self.store, Some(t), vertex, column, found)?);
+        }
+        let mut sums = self.tally(0).sums;
+        for piece in pieces.iter().flatten() {
+            sums.iter_mut().zip(piece).for_each(|(all, sums)| *all = [all[0] + sums[0], all[1] + sums[1]]);
+        }
+        let changed = changed.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        Ok((sums, changed))
+    }
+
+    fn piece(
+        &self,
+        stored: &Stored<'_>,
+        first: usize,
+        tally: &mut Tally<'_>,
+    ) -> std::result::Result<(), Odd> {
+        let columns = self.constant.columns();
+        let vertices = tally.since.len();
+        let mut rows = vec![0.0; vertices * columns];
+        let check = |t: Step, vertex: usize, column: usize, values: &[f32]| match values
+            .iter()
+            .position(|value| !value.is_finite())
+        {
+            Some(at) => Err((t, vertex, column + at, values[at])),
+            None => Ok(()),
+        };
+        for (t, change) in stored.changes().iter().enumerate() {
+            match change {
+                StoredFeatures::Whole(all) => {
+                    for (index, row) in rows.chunks_exact_mut(columns).enumerate() {
+                        let new = stored.row(all, first + index);
+                        if t == 0 || !is_same(row, new) {
+                            check(t, first + index, 0, new)?;
+                            if t > 0 {
+                                tally.change(index, row, t);
+                            }
+                            row.copy_from_slice(new);
+                        }
+                    }
+                }
+                StoredFeatures::Segments(segments) => {
+                    let mut last = None;
+                    let range = first as Vertex..(first + vertices) as Vertex;
+                    for (vertex, column, values) in segments.within(range).iter() {
+                        let index = vertex as usize - first;
+                        check(t, vertex as usize, column, values)?;
+                        let row = &mut rows[index * columns..(index + 1) * columns];
+                        if last != Some(vertex) {
+                            tally.change(index, row, t);
+                            last = Some(vertex);
+                        }
+                        row[column..column + values.len()].copy_from_slice(values);
+                    }
+                }
+            }
+        }
+        for (index, row) in rows.chunks_exact(columns).enumerate() {
+            tally.add(row, tally.since[index]..self.store.steps());
+        }
+        Ok(())
+    }
+}
+
+/// What the rows of some vertices come to.
+struct Tally<'a> {
+    survey: &'a Survey<'a>,
+    /// The step that each row has been the same since.
+    since: Vec<Step>,
+    /// Of each column that is to be scaled, the values and their squares over the steps it is scaled by.
+    sums: Vec<[f64; 2]>,
+    /// Of each step, how many rows are others than at the step before, with what they show of earlier steps.
+    changed: Vec<usize>,
+}
+
+impl Tally<'_> {
+    /// The row at `index`, which was `old`, is another one from step `t` on.
+    fn change(&mut self, index: usize, old: &[f32], t: Step) {
+        let since = std::mem::replace(&mut self.since[index], t);
+        self.add(old, since..t);
+        // A change is in view for as many steps as a row shows; where the last one is, it counts already.
+        let (steps, lags) = (self.changed.len(), self.survey.lags);
+        let until = steps.min(t + lags);
+        self.changed[until.min(t.max(since + lags))..until].iter_mut().for_each(|count| *count += 1);
+    }
+
+    /// Counts a row at each of these steps that columns are scaled by.
+    fn add(&mut self, row: &[f32], steps: Range<Step>) {
+        let Some(train) = &self.survey.scaled_by else { return };
+        let times = train.end.min(steps.end).saturating_sub(train.start.max(steps.start));
+        if times > 0 {
+            for (sums, &value) in self.sums.iter_mut().zip(row) {
+                let (value, times) = (f64::from(value), times as f64);
+                sums[0] += value * times;
+                sums[1] += value * value * times;
+            }
+        }
+    }
+}
