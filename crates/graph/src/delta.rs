@@ -222,16 +222,16 @@ fn same(a: Option<f32>, b: Option<f32>) -> bool {
     a.map(f32::to_bits) == b.map(f32::to_bits)
 }
 
-/// The position of the first edge not below `edge`: doubling steps, then halving, because the next change is
-/// near.
-fn seek(edges: &[Edge], edge: Edge) -> usize {
+/// The position of the first entry not below `entry` in a sorted list: doubling steps, then halving, because
+/// the next change is near.
+pub(crate) fn seek<T: Copy + Ord>(list: &[T], entry: T) -> usize {
     let mut bound = 1;
-    while bound < edges.len() && edges[bound] < edge {
+    while bound < list.len() && list[bound] < entry {
         bound *= 2;
     }
     let low = bound / 2;
-    let high = (bound + 1).min(edges.len());
-    low + edges[low..high].partition_point(|&e| e < edge)
+    let high = (bound + 1).min(list.len());
+    low + list[low..high].partition_point(|&e| e < entry)
 }
 
 /// The difference of two aligned pieces: one merge over both sorted lists.

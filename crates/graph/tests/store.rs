@@ -2,11 +2,15 @@
 //! any number of readers, whether written at once or appended piece by piece.
 #![allow(clippy::unwrap_used)]
 
-use kymo_graph::store::{FeatureFacts, FeatureKind, FeatureWindow, Manifest, Plan, Writer};
+#[path = "store/cursor.rs"]
+mod cursor;
+
+use kymo_graph::store::{Cursor, FeatureFacts, FeatureKind, FeatureWindow, Manifest, Plan, Writer};
 use kymo_graph::{Delta, Edge, FeatureChange, Ids, Snapshot, StepData, StepEdges, Store};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 const VERTICES: usize = 9;
 const WIDTH: usize = 5;
@@ -368,7 +372,15 @@ fn tampered_stores_do_not_panic() {
 
 /// Everything a store can be asked.
 fn read_everything(path: &Path) -> kymo_graph::Result<()> {
-    let store = Store::open(path)?;
+    let store = Arc::new(Store::open(path)?);
+    let mut cursor = Cursor::new(store.clone());
+    // Forth and back; what a cursor accepts is what the store says.
+    for t in (0..store.steps()).chain((0..store.steps()).rev()) {
+        if let Ok(rows) = cursor.go_to(t) {
+            assert!(cursor::same(rows, &store.snapshot(t).unwrap().by_target(store.vertices())));
+            cursor.outward();
+        }
+    }
     store.verify()?;
     for t in 0..store.steps() {
         store.delta(t)?;

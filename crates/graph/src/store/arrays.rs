@@ -182,6 +182,19 @@ impl Arrays {
         lengths.sum::<usize>() as u64
     }
 
+    /// Tells the system that the mapped pages need not stay in this process.
+    #[allow(unsafe_code)]
+    pub fn release(&self) {
+        // SAFETY: the mapping is shared, read-only and of a file that never changes once it has its name (see
+        // `map`), so that no page holds anything that is not in the file: the next access, also one that goes
+        // on in another thread at this moment, brings back the same bytes.
+        #[cfg(unix)]
+        let advised = unsafe { self.map.unchecked_advise(memmap2::UncheckedAdvice::DontNeed) };
+        // It is advice: a system that does not take it keeps the pages.
+        #[cfg(unix)]
+        drop(advised);
+    }
+
     /// A complaint about the contents of this file.
     pub fn damaged(&self, problem: impl Into<String>) -> Error {
         Error::store(&self.path, problem)

@@ -1,19 +1,222 @@
-//! stub
+//! A cursor over the steps of a store: the compressed rows of one step after the other, in memory that is
+//! used again.
+//!
+//! A store keeps steps as changes, and windows of consecutive steps are read over and over. A cursor goes
+//! from a step to the next in one pass over its rows, from one set of buffers into another; several changes
+//! are combined before they are applied. Whatever way it comes, it stands at `snapshot(t).by_target()`.
+
+use std::ops::Range;
 use std::sync::Arc;
-use super::Store;
+
+use super::change::{EdgeChange, EdgeList};
+use super::fates::{Fates, Weight};
+use super::{Store, rows};
 use crate::error::Result;
 use crate::snapshot::{Csr, Step};
-/// stub
-pub struct Cursor { store: Arc<Store>, at: Option<Step>, rows: Csr }
-impl Cursor {
-    /// stub
-    pub fn new(store: Arc<Store>) -> Cursor { let rows = crate::Snapshot::default().by_target(0); Cursor { store, at: None, rows } }
-    /// stub
-    pub fn at(&self) -> Option<Step> { self.at }
-    /// stub
-    pub fn go_to(&mut self, t: Step) -> Result<&Csr> {
-        self.rows = self.store.snapshot(t)?.by_target(self.store.vertices());
-        self.at = Some(t);
-        Ok(&self.rows)
+
+/// Goes from step to step of a store and has the rows of the step it is at.
+pub struct Cursor {
+    store: Arc<Store>,
+    at: Option<Step>,
+    here: Side,
+    there: Side,
+    plain: Fates<()>,
+    weighted: Fates<f32>,
+    outward: Vec<u32>,
+    /// The step `outward` is of.
+    counted: Option<Step>,
+}
+
+/// One set of buffers; `spare` are the weights while the rows have none.
+struct Side {
+    rows: Csr,
+    spare: Vec<f32>,
+}
+
+impl Side {
+    const EMPTY: Side =
+        Side { rows: Csr { starts: Vec::new(), columns: Vec::new(), weights: None }, spare: Vec::new() };
+
+    /// Takes the buffer for weights, to be given back to [`Side::give`].
+    fn take(&mut self) -> Vec<f32> {
+        self.rows.weights.take().unwrap_or_else(|| std::mem::take(&mut self.spare))
     }
+
+    /// Sets the weights, which count where one of them is not 1.
+    fn give(&mut self, weights: Vec<f32>) {
+        if weights.iter().any(|&weight| weight != 1.0) {
+            self.rows.weights = Some(weights);
+        } else {
+            self.spare = weights;
+        }
+    }
+}
+
+/// How a step is reached: over the changes of consecutive steps.
+struct Way {
+    /// From this step, which is stored whole, or else from where the cursor stands.
+    whole: Option<Step>,
+    steps: Range<Step>,
+    /// Against the course of time.
+    back: bool,
+}
+
+impl Cursor {
+    /// A cursor that stands nowhere yet.
+    pub fn new(store: Arc<Store>) -> Cursor {
+        Cursor {
+            store,
+            at: None,
+            here: Side::EMPTY,
+            there: Side::EMPTY,
+            plain: Fates::EMPTY,
+            weighted: Fates::EMPTY,
+            outward: Vec::new(),
+            counted: None,
+        }
+    }
+
+    /// The step the cursor is at; `None` before the first, and where the way to one was damaged.
+    pub fn at(&self) -> Option<Step> {
+        self.at
+    }
+
+    /// Goes to step `t` and gives its rows by target: those of `snapshot(t)`.
+    pub fn go_to(&mut self, t: Step) -> Result<&Csr> {
+        if self.at != Some(t) {
+            let way = self.way(t)?;
+            // What is here may be overwritten on the way: the cursor is nowhere until it has arrived.
+            let before = self.at.take();
+            if let Some(whole) = way.whole {
+                self.load(whole)?;
+            }
+            let count = way.whole.is_none() && self.counted == before;
+            if !way.steps.is_empty() {
+                self.pass(t, way, count)?;
+            }
+            self.at = Some(t);
+            if count {
+                self.counted = self.at;
+            }
+        }
+        Ok(&self.here.rows)
+    }
+
+    /// How many edges leave each vertex at the step the cursor is at. Once asked for, the numbers follow the
+    /// cursor over changes. (Those that arrive are in the rows: `starts[v + 1] - starts[v]`.)
+    pub fn outward(&mut self) -> &[u32] {
+        if self.at.is_none() {
+            return &[];
+        }
+        if self.counted != self.at {
+            self.outward.clear();
+            self.outward.resize(self.store.vertices(), 0);
+            for &source in &self.here.rows.columns {
+                self.outward[source as usize] += 1;
+            }
+            self.counted = self.at;
+        }
+        &self.outward
+    }
+
+    /// The way to step `t` over the fewest edges.
+    fn way(&self, t: Step) -> Result<Way> {
+        let mut listed = 0;
+        for step in (0..=t).rev() {
+            if self.at == Some(step) {
+                return Ok(Way { whole: None, steps: step + 1..t + 1, back: false });
+            }
+            let change = self.store.edge_change(step)?;
+            listed += change.len();
+            if let EdgeChange::Whole(_) = change {
+                return Ok(match self.at {
+                    Some(at) if at > t && self.is_near(t + 1..at + 1, listed)? => {
+                        Way { whole: None, steps: t + 1..at + 1, back: true }
+                    }
+                    _ => Way { whole: Some(step), steps: step + 1..t + 1, back: false },
+                });
+            }
+        }
+        Err(self.store.no_whole())
+    }
+
+    /// Whether these steps are stored as changes, of fewer than so many edges.
+    fn is_near(&self, steps: Range<Step>, most: usize) -> Result<bool> {
+        let mut listed = 0;
+        for step in steps {
+            let change = self.store.edge_change(step)?;
+            listed += change.len();
+            if matches!(change, EdgeChange::Whole(_)) || listed >= most {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Takes a step that is stored whole.
+    fn load(&mut self, whole: Step) -> Result<()> {
+        let EdgeChange::Whole(EdgeList { edges, weights }) = self.store.edge_change(whole)? else {
+            return Err(self.store.no_whole());
+        };
+        rows::fill(edges, self.store.vertices(), &mut self.here.rows);
+        let mut copied = self.here.take();
+        copied.clear();
+        copied.extend_from_slice(weights.unwrap_or_default());
+        self.here.give(copied);
+        Ok(())
+    }
+
+    /// Passes over changes, and keeps up the outward degrees where they are to be counted.
+    fn pass(&mut self, t: Step, way: Way, count: bool) -> Result<()> {
+        let Cursor { store, here, there, plain, weighted, outward, .. } = self;
+        let mut is_weighted = here.rows.weights.is_some();
+        for step in way.steps.clone() {
+            is_weighted |= store.edge_change(step)?.is_weighted();
+        }
+        let outward = count.then_some(&mut outward[..]);
+        let edges = here.rows.columns.len();
+        if is_weighted {
+            if here.rows.weights.is_none() {
+                here.spare.clear();
+                here.spare.resize(edges, 1.0);
+            }
+            let (old, mut new) = (here.rows.weights.as_ref().unwrap_or(&here.spare), there.take());
+            turn(store, (t, way), weighted, (&here.rows, old), (&mut there.rows, &mut new), outward)?;
+            there.give(new);
+        } else {
+            there.spare = there.take();
+            let (old, mut new) = (vec![(); edges], Vec::new());
+            turn(store, (t, way), plain, (&here.rows, &old), (&mut there.rows, &mut new), outward)?;
+        }
+        std::mem::swap(here, there);
+        Ok(())
+    }
+}
+
+/// Turns the old rows into the new ones.
+fn turn<W: Weight>(
+    store: &Store,
+    (t, way): (Step, Way),
+    fates: &mut Fates<W>,
+    old: (&Csr, &[W]),
+    new: (&mut Csr, &mut Vec<W>),
+    outward: Option<&mut [u32]>,
+) -> Result<()> {
+    fates.clear();
+    for step in way.steps {
+        fates.push(store.edge_change(step)?);
+    }
+    let damaged = |problem| store.inconsistent(t, problem);
+    let (edges, fates) = fates.combine().map_err(damaged)?;
+    if way.back {
+        fates.iter_mut().for_each(|fate| fate.reverse());
+    }
+    rows::apply(old, (edges, fates), new).map_err(damaged)?;
+    if let Some(outward) = outward {
+        for (edge, [before, after]) in edges.iter().zip(fates) {
+            let degree = &mut outward[edge.source() as usize];
+            *degree = *degree + u32::from(after.is_some()) - u32::from(before.is_some());
+        }
+    }
+    Ok(())
 }

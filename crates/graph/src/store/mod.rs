@@ -6,12 +6,14 @@
 
 mod additive;
 mod arrays;
+mod change;
 mod cursor;
-pub use cursor::Cursor;
+mod fates;
 mod feature_change;
 mod manifest;
 mod output;
 mod part;
+mod rows;
 mod window;
 mod writer;
 
@@ -23,6 +25,8 @@ use additive::Split;
 use arrays::Arrays;
 use part::{Part, Records};
 
+pub use change::{EdgeChange, EdgeList};
+pub use cursor::Cursor;
 pub use feature_change::{ChangeCounts, ChangedSegments, StoredFeatures};
 pub use manifest::{FeatureFacts, FeatureKind, LabelFacts, Manifest, VERSION};
 pub use window::FeatureWindow;
@@ -149,8 +153,8 @@ impl Store {
     pub fn snapshot(&self, t: Step) -> Result<Snapshot<'_>> {
         let mut changes: Vec<Change> = Vec::new();
         for step in (0..=t).rev() {
-            let (part, within) = self.part(step)?;
-            if let Some(whole) = part.snapshot(within) {
+            let change = self.edge_change(step)?;
+            if let Some(whole) = change.snapshot() {
                 if changes.is_empty() {
                     return Ok(whole);
                 }
@@ -158,13 +162,32 @@ impl Store {
                 let delta = Delta::merged(changes).map_err(|problem| self.inconsistent(t, problem))?;
                 return delta.apply(&whole).map_err(|problem| self.inconsistent(t, problem));
             }
-            if let Some(delta) = part.delta(within) {
+            if let Some(delta) = change.delta() {
                 let from = changes.len();
                 changes.extend(delta.changes());
                 changes[from..].reverse();
             }
         }
-        Err(Error::store(&self.path, "the store is damaged: its first step is not whole"))
+        Err(self.no_whole())
+    }
+
+    /// What step `t` stores of its edges, as it lies in the file.
+    pub fn edge_change(&self, t: Step) -> Result<EdgeChange<'_>> {
+        self.part(t).map(|(part, within)| part.change(within))
+    }
+
+    /// Lets go of the mapped pages that step `t` is read from. They come back from the file when they are used
+    /// again: this changes what a process holds, never what it reads.
+    pub fn release(&self, t: Step) {
+        let last = self.firsts.partition_point(|&first| first <= t);
+        for (part, first) in self.parts[..last].iter().zip(&self.firsts).rev() {
+            let Some(part) = part.get() else { continue };
+            part.release();
+            // The step is rebuilt from the last whole one: nothing before that was read for it.
+            if part.has_whole_up_to(t - first) {
+                break;
+            }
+        }
     }
 
     /// How many edges step `t` has, without a look at them.
@@ -180,13 +203,12 @@ impl Store {
                     .ok_or_else(|| self.inconsistent(t, "more edges go than there are"));
             }
         }
-        Err(Error::store(&self.path, "the store is damaged: its first step is not whole"))
+        Err(self.no_whole())
     }
 
     /// What turns step `t - 1` into step `t`; for step 0, what turns nothing into it.
     pub fn delta(&self, t: Step) -> Result<Delta> {
-        let (part, within) = self.part(t)?;
-        if let Some(delta) = part.delta(within) {
+        if let Some(delta) = self.edge_change(t)?.delta() {
             return Ok(delta);
         }
         let before = if t == 0 { Snapshot::default() } else { self.snapshot(t - 1)? };
@@ -298,11 +320,10 @@ impl Store {
     fn entries_since_full(&self, t: Step) -> Result<usize> {
         let mut entries = 0;
         for step in (0..=t).rev() {
-            let (part, within) = self.part(step)?;
-            if part.snapshot(within).is_some() {
-                break;
+            match self.edge_change(step)? {
+                EdgeChange::Whole(_) => break,
+                change => entries += change.len(),
             }
-            entries += part.entries(within);
         }
         Ok(entries)
     }
@@ -352,6 +373,10 @@ impl Store {
         let mut walk = self.walk();
         while walk.step()?.is_some() {}
         Ok(())
+    }
+
+    fn no_whole(&self) -> Error {
+        Error::store(&self.path, "the store is damaged: its first step is not whole")
     }
 
     fn inconsistent(&self, t: Step, problem: impl std::fmt::Display) -> Error {
@@ -404,14 +429,14 @@ impl<'a> Walk<'a> {
         if t == self.store.steps() {
             return Ok(None);
         }
-        let (part, within) = self.store.part(t)?;
-        let (next, delta): (Snapshot<'a>, Delta) = match (part.snapshot(within), part.delta(within)) {
-            (Some(whole), _) => {
+        let change = self.store.edge_change(t)?;
+        let (next, delta): (Snapshot<'a>, Delta) = match change.snapshot() {
+            Some(whole) => {
                 let delta = Delta::between(&self.current, &whole);
                 (whole, delta)
             }
-            (None, delta) => {
-                let delta = delta.unwrap_or_default();
+            None => {
+                let delta = change.delta().unwrap_or_default();
                 (delta.apply(&self.current).map_err(|problem| self.store.inconsistent(t, problem))?, delta)
             }
         };

@@ -3,15 +3,15 @@
 //! Every array of a part holds the entries of all its steps one after the other; the array with `.at` behind
 //! its name says where each step begins. `docs/store.md` lists them.
 
-use std::borrow::Cow;
 use std::ops::Range;
 use std::path::Path;
 
 use super::additive::Split;
 use super::arrays::{Array, Arrays, Element, FileEntry, write};
+use super::change::{EdgeChange, EdgeList};
 use super::feature_change::ChangeCounts;
 use super::manifest::PartEntry;
-use crate::delta::{Delta, Reweighted};
+use crate::delta::Delta;
 use crate::error::Result;
 use crate::snapshot::{Edge, Snapshot, Vertex};
 
@@ -387,47 +387,39 @@ impl Part {
         self.arrays.bytes(names)
     }
 
-    /// How many edges the entry of the step lists.
-    pub fn entries(&self, step: usize) -> usize {
-        ["added.at", "removed.at", "reweighted.at"].into_iter().map(|at| self.range(at, step).len()).sum()
-    }
-
     /// How many edges the entry of the step adds and takes away, and whether those it adds are all.
     pub fn counts(&self, step: usize) -> (usize, usize, bool) {
         let [added, removed] = ["added.at", "removed.at"].map(|at| self.range(at, step).len());
         (added, removed, self.is(step, EDGES_ARE_ALL))
     }
 
-    /// The edges of the step, where all of them are stored.
-    pub fn snapshot(&self, step: usize) -> Option<Snapshot<'_>> {
-        let range = self.is(step, EDGES_ARE_ALL).then(|| self.range("added.at", step))?;
-        let weights: &[f32] = self.array("added.weight");
-        Some(Snapshot {
-            edges: Cow::Borrowed(&self.array("added")[range.clone()]),
-            weights: weights.get(range).filter(|w| w.iter().any(|&w| w != 1.0)).map(Cow::Borrowed),
-        })
+    /// Whether all edges of this step, or of one before it in this part, are stored.
+    pub fn has_whole_up_to(&self, step: usize) -> bool {
+        (0..self.steps.min(step.saturating_add(1))).any(|step| self.is(step, EDGES_ARE_ALL))
     }
 
-    /// The change of the step, where that is stored.
-    pub fn delta(&self, step: usize) -> Option<Delta> {
-        if self.is(step, EDGES_ARE_ALL) {
-            return None;
-        }
-        let weighted = |name: &str, at: &str, weight: &str| -> Vec<(Edge, f32)> {
-            let weights: &[f32] = self.array(weight);
-            let edges: &[Edge] = self.array(name);
-            self.range(at, step).map(|i| (edges[i], weights.get(i).copied().unwrap_or(1.0))).collect()
+    /// Lets go of the pages of this part.
+    pub fn release(&self) {
+        self.arrays.release();
+    }
+
+    /// What the step stores of its edges.
+    pub fn change(&self, step: usize) -> EdgeChange<'_> {
+        let list = |name: &str, at: &str, weight: &str| {
+            let range = self.range(at, step);
+            EdgeList::new(&self.array(name)[range.clone()], self.array(weight).get(range))
         };
-        let (edges, weights) =
-            (self.array::<Edge>("reweighted"), self.array::<[f32; 2]>("reweighted.weight"));
+        let added = list("added", "added.at", "added.weight");
+        if self.is(step, EDGES_ARE_ALL) {
+            return EdgeChange::Whole(added);
+        }
         let reweighted = self.range("reweighted.at", step);
-        Some(Delta {
-            added: weighted("added", "added.at", "added.weight"),
-            removed: weighted("removed", "removed.at", "removed.weight"),
-            reweighted: reweighted
-                .map(|i| Reweighted { edge: edges[i], before: weights[i][0], after: weights[i][1] })
-                .collect(),
-        })
+        EdgeChange::Delta {
+            removed: list("removed", "removed.at", "removed.weight"),
+            added,
+            reweighted: &self.array("reweighted")[reweighted.clone()],
+            weights: &self.array("reweighted.weight")[reweighted],
+        }
     }
 
     /// How many entries the step has of what it changes; `None` where it is stored whole.

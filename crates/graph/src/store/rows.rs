@@ -1,0 +1,137 @@
+//! The rows of a step out of a sorted list of edges, or out of the rows of another step and what changed.
+
+use std::ops::Range;
+
+use super::fates::{Fate, Weight};
+use crate::delta::{Mismatch, seek};
+use crate::snapshot::{Csr, Edge, Vertex};
+
+/// Entries that are looked at or copied at once: more than lie between two changes where a tenth changes.
+const BLOCK: usize = 16;
+
+/// More than lie between two changes where a hundredth changes.
+const LONG: usize = 128;
+
+/// From the right place on: 1 for each entry of a block that counts, 0 for the others.
+const INSIDE: [u32; 2 * BLOCK] = {
+    let mut inside = [0; 2 * BLOCK];
+    let mut index = 0;
+    while index < BLOCK {
+        inside[index] = 1;
+        index += 1;
+    }
+    inside
+};
+
+/// Fills the rows, but for the weights, with these sorted edges.
+pub fn fill(edges: &[Edge], vertices: usize, rows: &mut Csr) {
+    rows.columns.clear();
+    rows.columns.extend(edges.iter().map(|edge| edge.source()));
+    rows.starts.clear();
+    rows.starts.resize(vertices + 1, 0);
+    // The last edge of a row says where the next one begins; empty rows begin where the one before does.
+    for (index, edge) in edges.iter().enumerate() {
+        rows.starts[edge.target() as usize + 1] = index as u64 + 1;
+    }
+    let mut latest = 0;
+    for start in &mut rows.starts {
+        latest = latest.max(*start);
+        *start = latest;
+    }
+}
+
+/// Fills `new` with the rows that `old` becomes by the fates of these edges, in one pass.
+///
+/// Weights come apart from the rows, because they may be of no size.
+pub fn apply<W: Weight>(
+    (old, old_weights): (&Csr, &[W]),
+    (edges, fates): (&[Edge], &[Fate<W>]),
+    (new, new_weights): (&mut Csr, &mut Vec<W>),
+) -> Result<(), Mismatch> {
+    let appear = fates.iter().filter(|[before, _]| before.is_none()).count();
+    let most = old.columns.len() + appear + LONG;
+    new.starts.resize(old.starts.len(), 0);
+    new.columns.resize(most, 0);
+    new_weights.resize(most, W::default());
+    let (columns, weights, starts) = (&mut new.columns[..], &mut new_weights[..], &mut new.starts[..]);
+    // Entries read and written, the row at hand, and by how much its entries have moved.
+    let (mut done, mut next, mut row, mut moved) = (0, 0, 0, 0u64);
+    for (&edge, &[before, after]) in edges.iter().zip(fates) {
+        let (source, target) = (edge.source(), edge.target() as usize);
+        shift(&old.starts, row + 1..target + 1, starts, moved);
+        row = target;
+        let (begin, end) = (old.starts[target] as usize, old.starts[target + 1] as usize);
+        // A short row is gone through from its beginning, so that its changes do not wait for each other.
+        let from = if end - begin <= BLOCK { begin } else { begin.max(done) };
+        let at = from + position(&old.columns[from..], end - from, source);
+        let here = at.min(old.columns.len() - 1);
+        let found = (at < end) & (old.columns[here] == source);
+        if found != before.is_some() || !before.unwrap_or(old_weights[here]).same(old_weights[here]) {
+            return Err(Mismatch(edge));
+        }
+        copy(&old.columns, done..at, columns, next);
+        copy(old_weights, done..at, weights, next);
+        next += at - done;
+        // Written also where the edge is gone: what comes next takes the place.
+        (columns[next], weights[next]) = (source, after.unwrap_or_default());
+        next += usize::from(after.is_some());
+        done = at + usize::from(found);
+        moved = (next as u64).wrapping_sub(done as u64);
+    }
+    shift(&old.starts, row + 1..old.starts.len(), starts, moved);
+    let rest = done..old.columns.len();
+    let length = next + rest.len();
+    columns[next..length].copy_from_slice(&old.columns[rest.clone()]);
+    weights[next..length].copy_from_slice(&old_weights[rest]);
+    new.columns.truncate(length);
+    new_weights.truncate(length);
+    Ok(())
+}
+
+/// How many of the first `length` columns, which ascend, are below `source`.
+#[inline(always)]
+fn position(columns: &[Vertex], length: usize, source: Vertex) -> usize {
+    if let Some(block) = columns.first_chunk::<BLOCK>() {
+        // All of the block at once: cheaper than a loop whose end cannot be foreseen.
+        let inside = &INSIDE[BLOCK - length.min(BLOCK)..][..BLOCK];
+        let below = block.iter().zip(inside).map(|(&column, &one)| if column < source { one } else { 0 });
+        let below = below.sum::<u32>() as usize;
+        if below < BLOCK || length == BLOCK {
+            return below;
+        }
+    }
+    seek(&columns[..length], source)
+}
+
+/// Copies a range of `from` to `to`, where it begins at `at`. What is not long is copied as a whole block, with
+/// some of what lies behind it, which is overwritten by what comes next: no call, and no loop for the rest.
+#[inline(always)]
+fn copy<T: Copy>(from: &[T], range: Range<usize>, to: &mut [T], at: usize) {
+    if size_of::<T>() == 0 {
+        return;
+    }
+    let length = range.len();
+    match (from[range.start..].first_chunk::<LONG>(), to[at..].first_chunk_mut::<LONG>()) {
+        (Some(from), Some(to)) if length <= BLOCK => to[..BLOCK].copy_from_slice(&from[..BLOCK]),
+        (Some(from), Some(to)) if length <= LONG => *to = *from,
+        _ => to[at..at + length].copy_from_slice(&from[range]),
+    }
+}
+
+/// Sets the starts of these rows, whose entries have moved; also, in vain, of some rows behind them.
+#[inline(always)]
+fn shift(from: &[u64], rows: Range<usize>, to: &mut [u64], moved: u64) {
+    const BLOCK: usize = 8;
+    let most = (rows.len() / BLOCK + 1) * BLOCK;
+    if rows.start + most <= from.len() {
+        let from = from[rows.start..rows.start + most].as_chunks::<BLOCK>().0;
+        let to = to[rows.start..rows.start + most].as_chunks_mut::<BLOCK>().0;
+        for (from, to) in from.iter().zip(to) {
+            *to = from.map(|start| start.wrapping_add(moved));
+        }
+    } else {
+        for (from, to) in from[rows.clone()].iter().zip(&mut to[rows]) {
+            *to = from.wrapping_add(moved);
+        }
+    }
+}
