@@ -5,6 +5,7 @@
 
 use std::sync::OnceLock;
 
+use crate::cuda::{Device, Resident};
 use crate::error::{Error, Result};
 use crate::lines::Lines;
 
@@ -30,8 +31,10 @@ impl Pattern {
         if places.len() >= u32::MAX as usize || starts.len() > u32::MAX as usize {
             return wrong(format!("{} rows with {} entries are too many", starts.len() - 1, places.len()));
         }
-        if let Some(&place) = places.iter().find(|&&place| place as usize >= columns) {
-            return wrong(format!("an entry is in column {place}, there are {columns}"));
+        // Without an end in between, this goes by many entries at a time.
+        let last = places.iter().fold(0, |last, &place| last.max(place));
+        if !places.is_empty() && last as usize >= columns {
+            return wrong(format!("an entry is in column {last}, there are {columns}"));
         }
         Ok(Pattern { columns, by_row: Lines::new(starts, places), by_column: OnceLock::new() })
     }
@@ -90,6 +93,17 @@ impl Pattern {
     /// Whether the transpose has been built.
     pub fn is_transposed(&self) -> bool {
         self.by_column.get().is_some()
+    }
+
+    /// Brings what has been built to a GPU, with the values of its entries, before they are asked for there.
+    pub fn bring(&self, device: &Device, values: Option<&Resident>) -> Result<()> {
+        self.by_row.on(device)?;
+        values.map_or(Ok(()), |values| values.on(device).map(drop))?;
+        if let Some(columns) = self.by_column.get() {
+            let lines = columns.on(device)?;
+            values.map_or(Ok(()), |values| values.transposed_on(device, lines).map(drop))?;
+        }
+        Ok(())
     }
 
     pub(crate) fn by_row(&self) -> &Lines {

@@ -14,7 +14,7 @@ pub use weighted::{Normalisation, Weighted};
 use std::sync::{Arc, OnceLock};
 
 use kymo_tensor::pattern::Pattern;
-use kymo_tensor::{Error, Result};
+use kymo_tensor::{Device, Error, Result};
 
 use part::Part;
 
@@ -155,6 +155,16 @@ impl Graph {
             }
         }
         Ok(())
+    }
+
+    /// Brings what has been made to a GPU, before it is asked for there.
+    pub fn bring(&self, device: &Device) -> Result<()> {
+        let walks = self.walks().or(self.diffusion.get());
+        let matrices = self.normalised.iter().filter_map(OnceLock::get).chain(self.mean.get());
+        for matrix in matrices.chain(walks.into_iter().flatten()) {
+            matrix.pattern.bring(device, Some(&matrix.values))?;
+        }
+        self.patterns().into_iter().flatten().try_for_each(|pattern| pattern.bring(device, None))
     }
 
     /// What has been asked for so far.

@@ -106,16 +106,19 @@ impl Looped {
         let mut values = Vec::with_capacity(self.columns.len());
         for (target, row) in self.starts.windows(2).enumerate() {
             let range = row[0] as usize..row[1] as usize;
-            let columns = &self.columns[range.clone()];
-            let factor = |&source: &u32| match kind {
-                Normalisation::Both => of_degrees[source as usize] * of_degrees[target],
-                Normalisation::Right => of_degrees[target],
-                Normalisation::None => 1.0,
-            };
-            match &self.weights {
-                None => values.extend(columns.iter().map(factor)),
-                Some(weights) => values.extend(columns.iter().zip(&weights[range]).map(|(c, w)| w * factor(c))),
+            // Which it is does not change from row to row, so it costs nothing to ask here and not within.
+            match kind {
+                Normalisation::Both => {
+                    let of_target = of_degrees[target];
+                    let columns = self.columns[range].iter();
+                    values.extend(columns.map(|&source| of_degrees[source as usize] * of_target));
+                }
+                Normalisation::Right => values.extend(range.map(|_| of_degrees[target])),
+                Normalisation::None => values.extend(range.map(|_| 1.0)),
             }
+        }
+        if let Some(weights) = &self.weights {
+            values.iter_mut().zip(weights).for_each(|(value, weight)| *value *= weight);
         }
         values
     }

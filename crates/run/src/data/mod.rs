@@ -19,6 +19,6 @@ mod survey;
 pub use features::Inputs;
 pub use room::{Room, Sizes, largest_step};
 pub use segment::Segment;
-pub use snapshots::{Loaded, Reading, Snapshots};
+pub use snapshots::{Loaded, Reading, Snapshots, Surroundings};
 pub use source::{Piece, SnapshotSource, StepRows, WholeSteps};
 pub use split::{Part, Split};

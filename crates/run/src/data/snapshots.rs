@@ -15,6 +15,7 @@ use kymo_graph::{Step, Store, Vertex};
 use kymo_model::{Budget, Graph, ReuseSlots};
 use kymo_plan::shares::OwnersKey;
 use kymo_plan::{Neighbourhood, Ownership};
+use kymo_tensor::Device;
 use kymo_trace::Recorder;
 
 use super::ahead::Readers;
@@ -68,6 +69,16 @@ pub struct Snapshots {
     readers: Readers,
 }
 
+/// What snapshots are read for.
+pub struct Surroundings {
+    /// Who owns what, where not everything is here.
+    pub cells: Option<Arc<Cells>>,
+    /// Where the time goes.
+    pub recorder: Arc<Recorder>,
+    /// Where they are needed, if not in the memory of the host.
+    pub device: Option<Device>,
+}
+
 /// What those who train and those who read ahead have in common.
 pub(super) struct Shared {
     store: Arc<Store>,
@@ -79,6 +90,7 @@ pub(super) struct Shared {
     products: Arc<Budget>,
     pub(super) room: Room,
     pub(super) recorder: Arc<Recorder>,
+    device: Option<Device>,
     pub(super) state: Mutex<State>,
     /// Something was read, is wanted, or is no longer.
     pub(super) changed: Condvar,
@@ -121,8 +133,7 @@ impl Snapshots {
         store: Arc<Store>,
         source: Arc<dyn SnapshotSource>,
         room: Room,
-        cells: Option<Arc<Cells>>,
-        recorder: Arc<Recorder>,
+        Surroundings { cells, recorder, device }: Surroundings,
     ) -> Snapshots {
         let budget = Budget::new(room.snapshots);
         let shared = Shared {
@@ -133,6 +144,7 @@ impl Snapshots {
             budget,
             room,
             recorder,
+            device,
             state: Mutex::default(),
             changed: Condvar::new(),
             spent: Default::default(),
@@ -288,6 +300,10 @@ impl Shared {
         let _reading = Mark { shared: self, key };
         let begun = Instant::now();
         let Piece { graph, rows, vertices, neighbours } = self.source.read(t, owners.as_ref())?;
+        if let Some(device) = &self.device {
+            graph.bring(device)?;
+            rows.bring(device, t)?;
+        }
         self.spend(0, begun.elapsed());
         let slots = ReuseSlots::new(self.products.clone());
         Ok(self.put(key, Loaded { step: t, graph, rows, vertices, slots, neighbours }))

@@ -7,7 +7,7 @@ use kymo_graph::store::Cursor;
 use kymo_graph::{Snapshot, Step, Store, Vertex};
 use kymo_model::{Asked, Graph, Rows};
 use kymo_plan::{Neighbourhood, Ownership};
-use kymo_tensor::{Resident, Shape, Tape, Var};
+use kymo_tensor::{Device, Resident, Shape, Tape, Var};
 
 use super::features::Inputs;
 use super::segment::Segment;
@@ -33,6 +33,20 @@ impl StepRows {
                 None => tape.held_first(shape, &segment.rows)?,
             },
         })
+    }
+}
+
+impl StepRows {
+    /// Brings the columns of step `t` to a GPU, before they are asked for there.
+    pub fn bring(&self, device: &Device, t: Step) -> Result<()> {
+        match self {
+            StepRows::Own(rows) => drop(rows.on(device)?),
+            StepRows::Shared(segment) => {
+                segment.rows.on(device)?;
+                segment.at(t).map_or(Ok(()), |index| index.on(device).map(drop))?;
+            }
+        }
+        Ok(())
     }
 }
 

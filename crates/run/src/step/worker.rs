@@ -18,7 +18,7 @@ use super::context::RunContext;
 use super::runner::{Runner, WindowRun};
 use super::times::WindowTimes;
 use crate::config::{Mode, Settings, device};
-use crate::data::{Loaded, Reading, Room, SnapshotSource, Snapshots, Split, WholeSteps};
+use crate::data::{Loaded, Reading, Room, SnapshotSource, Snapshots, Split, Surroundings, WholeSteps};
 use crate::error::{Error, Result};
 use crate::forward::RecurrentState;
 use crate::halo::{Cells, Exact, HaloPolicy, Pass};
@@ -130,8 +130,9 @@ impl Worker {
         let source = seams
             .source
             .unwrap_or_else(|| Arc::new(WholeSteps::new(store.clone(), inputs, asked, cells.clone())));
-        let recorder = group.recorder.clone();
-        let snapshots = Snapshots::new(store, source, room, cells.clone(), recorder);
+        let (recorder, device) = (group.recorder.clone(), arena.device().cloned());
+        let around = Surroundings { cells: cells.clone(), recorder, device };
+        let snapshots = Snapshots::new(store, source, room, around);
         Ok(Worker {
             replica: Replica::new(context.slots(), settings)?,
             runner: Runner::new(context.clone(), Arc::new(snapshots), cells, arena),

@@ -10,7 +10,7 @@ use kymo_graph::{Step, Store};
 use kymo_model::zoo;
 use kymo_model::{Asked, Graph};
 use kymo_plan::{Neighbourhood, Ownership};
-use kymo_run::data::{Piece, Room, SnapshotSource, Snapshots, StepRows};
+use kymo_run::data::{Piece, Room, SnapshotSource, Snapshots, StepRows, Surroundings};
 use kymo_run::{Error, Result, Worker, task};
 use kymo_trace::{Kind, Recorder};
 
@@ -51,7 +51,8 @@ fn store(folder: &tempfile::TempDir) -> Arc<Store> {
 
 fn snapshots(store: &Arc<Store>, source: Arc<Numbers>, room: Room) -> (Snapshots, Arc<Recorder>) {
     let recorder = Arc::new(Recorder::new(0));
-    (Snapshots::new(store.clone(), source, room, None, recorder.clone()), recorder)
+    let around = Surroundings { cells: None, recorder: recorder.clone(), device: None };
+    (Snapshots::new(store.clone(), source, room, around), recorder)
 }
 
 /// Windows of an epoch in some order.
