@@ -74,11 +74,11 @@ impl Survey<'_> {
 
     fn degrees(&self) -> Result<(Vec<[f64; 2]>, Vec<usize>)> {
         let (steps, vertices) = (self.store.steps(), self.store.vertices());
-        let mut degrees = Degrees::new(self.store, self.constant, 0..steps)?;
+        let mut degrees = Degrees::new(self.store, self.constant, 0)?;
         let mut tally = self.tally(vertices);
         for t in 1..steps {
             degrees.advance()?;
-            for &(vertex, before) in &degrees.changed {
+            for &(vertex, before) in &degrees.before {
                 tally.change(vertex as usize, &before.map(log_of_one_plus), t);
             }
         }
