@@ -12,6 +12,9 @@ use crate::error::Result;
 /// Columns of one-hot degrees at most.
 const MOST: usize = 256;
 
+/// Degrees whose logarithms are kept: most vertices have one of these.
+const FEW: u32 = 4096;
+
 /// The columns of degrees at a step.
 pub struct Degrees<'a> {
     store: &'a Store,
@@ -20,6 +23,7 @@ pub struct Degrees<'a> {
     step: Step,
     inward: Vec<u32>,
     outward: Vec<u32>,
+    logarithms: Vec<f32>,
     /// The vertices whose columns are others than at the step before, in any order, and the degrees they had.
     pub before: Vec<(Vertex, [u32; 2])>,
     /// Of each vertex, whether it is among those.
@@ -36,7 +40,8 @@ impl<'a> Degrees<'a> {
         }
         let (inward, outward) = store.snapshot(whole)?.degrees(vertices);
         let (before, seen) = (Vec::new(), vec![false; vertices]);
-        let mut degrees = Degrees { store, constant, step: whole, inward, outward, before, seen };
+        let logarithms = (0..FEW).map(log_of_one_plus).collect();
+        let mut degrees = Degrees { store, constant, step: whole, inward, outward, logarithms, before, seen };
         while degrees.step < step {
             degrees.advance()?;
         }
@@ -91,6 +96,14 @@ impl<'a> Degrees<'a> {
         [self.inward[vertex as usize], self.outward[vertex as usize]]
     }
 
+    /// Degrees as they are seen as numbers.
+    pub fn logarithms(&self, degrees: [u32; 2]) -> [f32; 2] {
+        degrees.map(|degree| match self.logarithms.get(degree as usize) {
+            Some(&logarithm) => logarithm,
+            None => log_of_one_plus(degree),
+        })
+    }
+
     /// Writes the columns of a vertex into the first ones of a row.
     pub fn write(&self, scales: &Scales, vertex: Vertex, row: &mut [f32]) {
         let degrees = self.of(vertex);
@@ -99,7 +112,7 @@ impl<'a> Degrees<'a> {
             place.fill(0.0);
             place[(degrees[1] as usize).min(columns - 1)] = 1.0;
         } else {
-            scales.write(0, &degrees.map(log_of_one_plus), place);
+            scales.write(0, &self.logarithms(degrees), place);
         }
     }
 }

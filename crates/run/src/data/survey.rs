@@ -8,7 +8,7 @@ use kymo_graph::store::StoredFeatures;
 use kymo_graph::{Step, Store, Vertex};
 use rayon::prelude::*;
 
-use super::degrees::{Degrees, log_of_one_plus};
+use super::degrees::Degrees;
 use super::dense::not_a_number;
 use super::features::Constant;
 use super::scale::Scales;
@@ -79,11 +79,11 @@ impl Survey<'_> {
         for t in 1..steps {
             degrees.advance()?;
             for &(vertex, before) in &degrees.before {
-                tally.change(vertex as usize, &before.map(log_of_one_plus), t);
+                tally.change(vertex as usize, &degrees.logarithms(before), t);
             }
         }
         for vertex in 0..vertices {
-            tally.add(&degrees.of(vertex as Vertex).map(log_of_one_plus), tally.since[vertex]..steps);
+            tally.add(&degrees.logarithms(degrees.of(vertex as Vertex)), tally.since[vertex]..steps);
         }
         Ok((tally.sums, tally.changed))
     }
