@@ -4,7 +4,7 @@
 //! Law: row `at(t)[v]` of a segment has the bits of row `v` of [`Inputs::rows`] at step `t`.
 
 use std::collections::VecDeque;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 use kymo_graph::{Step, Store, Vertex};
@@ -84,58 +84,88 @@ impl<'a> Columns<'a> {
     fn new(store: &'a Store, constant: Constant, steps: Range<Step>) -> Result<Columns<'a>> {
         Ok(match constant {
             Constant::Stored(columns) => Columns::Stored(Stored::new(store, columns, steps)?),
-            _ => Columns::Degrees(Degrees::new(store, constant, steps)?),
+            _ => Columns::Degrees(Degrees::new(store, constant, steps.start)?),
         })
     }
 
-    fn advance(&mut self) -> Result<()> {
+    fn columns(&self) -> usize {
         match self {
-            Columns::Stored(stored) => stored.advance(),
-            Columns::Degrees(degrees) => degrees.advance()?,
-        }
-        Ok(())
-    }
-
-    /// The vertices whose columns are others than at the step before, ascending.
-    fn changed(&self) -> Vec<Vertex> {
-        match self {
-            Columns::Stored(stored) => stored.changed(),
-            Columns::Degrees(degrees) => degrees.changed.iter().map(|&(vertex, _)| vertex).collect(),
+            Columns::Stored(stored) => stored.columns,
+            Columns::Degrees(degrees) => degrees.constant.columns(),
         }
     }
 
-    /// Writes the columns of all vertices into rows of `width` numbers, from column `block` on.
-    fn write(&self, scales: &Scales, rows: &mut [f32], width: usize, block: usize) {
-        let count = piece(width);
-        rows.chunks_mut(count * width).enumerate().for_each(|(number, rows)| {
-            let (first, places) = (number * count, &mut rows[block..]);
-            match self {
-                Columns::Stored(stored) => stored.write(scales, first, places, width),
-                Columns::Degrees(degrees) => (first as Vertex..)
-                    .zip(places.chunks_mut(width))
-                    .for_each(|(vertex, place)| degrees.write(scales, vertex, place)),
+    /// Writes the rows of the last of these steps, which shows all of them. Returns the vertices whose columns
+    /// are others at each of them than at the one before, where that matters.
+    fn write_first(
+        &mut self,
+        steps: RangeInclusive<Step>,
+        scales: &Scales,
+        (rows, width): (&mut [f32], usize),
+        matters: bool,
+    ) -> Result<VecDeque<Vec<Vertex>>> {
+        let (first, last) = (*steps.start(), *steps.end());
+        let (count, columns) = (piece(width), self.columns());
+        // Before the first of them, there was nothing.
+        let mut changed = VecDeque::from([(0..(rows.len() / width) as Vertex).collect()]);
+        match self {
+            Columns::Stored(stored) => {
+                rows.chunks_mut(count * width).enumerate().for_each(|(number, rows)| {
+                    for t in steps.clone() {
+                        let places = &mut rows[(last - t) * columns..];
+                        stored.write(t, scales, number * count, places, width);
+                    }
+                });
+                changed.extend(steps.skip(1).filter(|_| matters).map(|t| stored.changed(t)));
             }
-        });
+            Columns::Degrees(degrees) => {
+                for t in steps {
+                    if t > first {
+                        degrees.advance()?;
+                        changed.extend(matters.then(|| degrees.changed()));
+                    }
+                    let row = |(vertex, row): (usize, &mut [f32])| {
+                        degrees.write(scales, vertex as Vertex, &mut row[(last - t) * columns..]);
+                    };
+                    rows.chunks_exact_mut(width).enumerate().for_each(row);
+                }
+            }
+        }
+        Ok(changed)
     }
 
-    /// Writes the columns of some vertices into rows of `width` numbers; `before` has the rows of the step
-    /// before.
+    /// Goes to step `t`, the one after the current one; the vertices whose columns are others, ascending.
+    fn changed(&mut self, t: Step) -> Result<Vec<Vertex>> {
+        match self {
+            Columns::Stored(stored) => Ok(stored.changed(t)),
+            Columns::Degrees(degrees) => {
+                degrees.advance()?;
+                Ok(degrees.changed())
+            }
+        }
+    }
+
+    /// Writes the rows that some vertices have at the current step `t`; `before` has those of the step before.
     fn write_changed<'r>(
         &self,
+        t: Step,
         scales: &Scales,
         vertices: &[Vertex],
-        rows: &mut [f32],
-        width: usize,
+        (rows, width): (&mut [f32], usize),
         before: impl Fn(Vertex) -> &'r [f32],
     ) {
-        let count = piece(width);
-        rows.chunks_mut(count * width).zip(vertices.chunks(count)).for_each(|(rows, vertices)| {
-            match self {
-                Columns::Stored(stored) => stored.write_changed(scales, vertices, rows, width, &before),
-                Columns::Degrees(degrees) => vertices
-                    .iter()
-                    .zip(rows.chunks_mut(width))
-                    .for_each(|(&vertex, place)| degrees.write(scales, vertex, place)),
+        let (count, columns) = (piece(width), self.columns());
+        let pieces = rows.chunks_mut(count * width).zip(vertices.chunks(count));
+        pieces.for_each(|(rows, vertices)| {
+            for (row, &vertex) in rows.chunks_exact_mut(width).zip(vertices) {
+                // What was the current step is the one before it now.
+                row[columns..].copy_from_slice(&before(vertex)[..width - columns]);
+                if let Columns::Degrees(degrees) = self {
+                    degrees.write(scales, vertex, row);
+                }
+            }
+            if let Columns::Stored(stored) = self {
+                stored.write_changed(t, scales, vertices, (rows, width), &before);
             }
         });
     }
@@ -145,31 +175,20 @@ impl Inputs {
     /// Reads a segment: what is in memory meanwhile is the segment. By one thread: others read other segments.
     pub fn read_segment(&self, store: &Store, number: usize) -> Result<Segment> {
         let steps = self.segments[number].clone();
-        let (columns, width, vertices) = (self.constant.columns(), self.constant_width(), self.vertices);
+        let (width, vertices) = (self.constant_width(), self.vertices);
         if width == 0 || vertices == 0 {
             return Ok(Segment { index: vec![None; steps.len()], rows: Vec::new().into(), steps });
         }
         let begin = (steps.start + 1).saturating_sub(self.lags);
         let mut now = Columns::new(store, self.constant, begin..steps.end)?;
         let mut rows = vec![0.0; (vertices + self.extents[number].changed) * width];
-        // What changed at each of the steps that a row shows.
-        let mut recent = VecDeque::from([(0..vertices as Vertex).collect::<Vec<_>>()]);
-        for t in begin..=steps.start {
-            if t > begin {
-                now.advance()?;
-                if steps.len() > 1 {
-                    recent.push_back(now.changed());
-                }
-            }
-            // What lies before the first step is the mean.
-            let block = (steps.start - t) * columns;
-            now.write(&self.scales, &mut rows[..vertices * width], width, block);
-        }
+        // What changed at each of the steps that a row shows. What lies before the first step is the mean.
+        let first = (&mut rows[..vertices * width], width);
+        let mut recent = now.write_first(begin..=steps.start, &self.scales, first, steps.len() > 1)?;
         let mut index: Vec<Option<Arc<Resident<u32>>>> = vec![None];
         let mut used = vertices;
-        for _ in steps.clone().skip(1) {
-            now.advance()?;
-            recent.push_back(now.changed());
+        for t in steps.clone().skip(1) {
+            recent.push_back(now.changed(t)?);
             if recent.len() > self.lags {
                 recent.pop_front();
             }
@@ -185,14 +204,8 @@ impl Inputs {
                 let row = list[vertex as usize] as usize;
                 &known[row * width..(row + 1) * width]
             };
-            let new = &mut new[..changed.len() * width];
-            if self.lags > 1 {
-                // What was the current step is the one before it now.
-                new.chunks_exact_mut(width).zip(&changed).for_each(|(place, &vertex)| {
-                    place[columns..].copy_from_slice(&before(vertex)[..width - columns]);
-                });
-            }
-            now.write_changed(&self.scales, &changed, new, width, before);
+            let new = (&mut new[..changed.len() * width], width);
+            now.write_changed(t, &self.scales, &changed, new, before);
             for (row, &vertex) in (used as u32..).zip(&changed) {
                 list[vertex as usize] = row;
             }

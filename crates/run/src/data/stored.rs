@@ -18,34 +18,35 @@ pub fn piece(width: usize) -> usize {
     (PIECE / width.max(1)).max(1)
 }
 
-/// The columns of stored features at a step.
+/// The columns of stored features at some steps.
 pub struct Stored<'a> {
-    /// What is stored of some steps; the first of them is whole.
+    /// What is stored of consecutive steps, the first of which is whole.
     changes: Vec<StoredFeatures<'a>>,
-    /// Which of them is the current one.
-    at: usize,
-    columns: usize,
+    /// The first of those steps.
+    first: Step,
+    /// How many columns there are.
+    pub columns: usize,
     vertices: usize,
     zeros: Vec<f32>,
 }
 
 impl<'a> Stored<'a> {
-    /// The features at the first of some steps.
+    /// The features at these steps.
     pub fn new(store: &'a Store, columns: usize, steps: Range<Step>) -> Result<Stored<'a>> {
-        let mut changes = Vec::new();
-        // The first step is whole, or is refused.
-        for t in (0..=steps.start).rev() {
-            changes.push(store.feature_change(t)?);
-            if let Some(StoredFeatures::Whole(_)) = changes.last() {
-                break;
+        let (mut changes, mut first) = (Vec::new(), steps.start);
+        // The first step of a store is whole, or is refused.
+        loop {
+            changes.push(store.feature_change(first)?);
+            match changes.last() {
+                Some(StoredFeatures::Segments(_)) => first -= 1,
+                _ => break,
             }
         }
         changes.reverse();
-        let at = changes.len() - 1;
         for t in steps.skip(1) {
             changes.push(store.feature_change(t)?);
         }
-        Ok(Stored { changes, at, columns, vertices: store.vertices(), zeros: vec![0.0; columns] })
+        Ok(Stored { changes, first, columns, vertices: store.vertices(), zeros: vec![0.0; columns] })
     }
 
     /// What is stored of each step, the first of which is whole.
@@ -58,15 +59,10 @@ impl<'a> Stored<'a> {
         all.get(vertex * self.columns..(vertex + 1) * self.columns).unwrap_or(&self.zeros)
     }
 
-    /// Goes to the next step.
-    pub fn advance(&mut self) {
-        self.at += 1;
-    }
-
-    /// The vertices whose rows are others than at the step before, ascending.
-    pub fn changed(&self) -> Vec<Vertex> {
+    /// The vertices whose rows are others at a step than at the one before, ascending.
+    pub fn changed(&self, t: Step) -> Vec<Vertex> {
         let (columns, rows) = (self.columns, piece(self.columns));
-        match self.changes[self.at] {
+        match self.changes[t - self.first] {
             StoredFeatures::Segments(segments) => {
                 let mut vertices = segments.vertices().to_vec();
                 vertices.dedup();
@@ -76,7 +72,7 @@ impl<'a> Stored<'a> {
                 .step_by(rows)
                 .flat_map(|first| {
                     let mut before = vec![0.0; rows.min(self.vertices - first) * columns];
-                    self.write_as_of(self.at - 1, &Scales::default(), first, &mut before, columns);
+                    self.write(t - 1, &Scales::default(), first, &mut before, columns);
                     let differs = move |index: &usize| {
                         let before = &before[index * columns..(index + 1) * columns];
                         !is_same(self.row(all, first + index), before)
@@ -87,13 +83,10 @@ impl<'a> Stored<'a> {
         }
     }
 
-    /// Writes the rows of the vertices from `first` on into the first columns of rows of `width` numbers.
-    pub fn write(&self, scales: &Scales, first: usize, places: &mut [f32], width: usize) {
-        self.write_as_of(self.at, scales, first, places, width);
-    }
-
-    fn write_as_of(&self, at: usize, scales: &Scales, first: usize, places: &mut [f32], width: usize) {
-        let mut later = &self.changes[..=at];
+    /// Writes the rows that the vertices from `first` on have at a step into the first columns of rows of
+    /// `width` numbers.
+    pub fn write(&self, t: Step, scales: &Scales, first: usize, places: &mut [f32], width: usize) {
+        let mut later = &self.changes[..=t - self.first];
         for (number, change) in later.iter().enumerate().rev() {
             if let StoredFeatures::Whole(all) = change {
                 for (vertex, place) in (first..).zip(places.chunks_mut(width)) {
@@ -113,32 +106,33 @@ impl<'a> Stored<'a> {
         }
     }
 
-    /// Writes the rows of some vertices, ascending, into the first columns of rows of `width` numbers;
-    /// `before` has those of the step before, scaled.
+    /// Writes the rows that some vertices, ascending, have at a step into the first columns of rows of `width`
+    /// numbers; `before` has those of the step before, scaled.
     pub fn write_changed<'r>(
         &self,
+        t: Step,
         scales: &Scales,
         vertices: &[Vertex],
-        places: &mut [f32],
-        width: usize,
+        (places, width): (&mut [f32], usize),
         before: impl Fn(Vertex) -> &'r [f32],
     ) {
         let rows = vertices.iter().zip(places.chunks_mut(width));
-        match (self.changes[self.at], vertices) {
+        match (self.changes[t - self.first], vertices) {
             (StoredFeatures::Whole(all), _) => rows.for_each(|(&vertex, place)| {
                 scales.write(0, self.row(all, vertex as usize), &mut place[..self.columns]);
             }),
             (StoredFeatures::Segments(segments), &[first, .., last] | &[first @ last]) => {
-                let are_rows = segments.are_rows();
                 let mut segments = segments.within(first..last.saturating_add(1)).iter().peekable();
                 for (&vertex, place) in rows {
-                    let is_new = segments.peek().is_some_and(|segment| segment.0 == vertex);
-                    if !(is_new && are_rows) {
-                        place[..self.columns].copy_from_slice(&before(vertex)[..self.columns]);
-                    }
+                    // What lies between the changed segments stays: nothing is written twice.
+                    let (before, mut done) = (before(vertex), 0);
                     while let Some((_, column, values)) = segments.next_if(|segment| segment.0 == vertex) {
-                        scales.write(column, values, &mut place[column..column + values.len()]);
+                        let (kept, end) = (done..column.max(done), column + values.len());
+                        place[kept.clone()].copy_from_slice(&before[kept]);
+                        scales.write(column, values, &mut place[column..end]);
+                        done = done.max(end);
                     }
+                    place[done..self.columns].copy_from_slice(&before[done..self.columns]);
                 }
             }
             (StoredFeatures::Segments(_), []) => {}

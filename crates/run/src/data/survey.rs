@@ -8,7 +8,7 @@ use kymo_graph::store::StoredFeatures;
 use kymo_graph::{Step, Store, Vertex};
 use rayon::prelude::*;
 
-use super::degrees::{Degrees, log_of_one_plus};
+use super::degrees::Degrees;
 use super::dense::not_a_number;
 use super::features::Constant;
 use super::scale::Scales;
@@ -74,16 +74,16 @@ impl Survey<'_> {
 
     fn degrees(&self) -> Result<(Vec<[f64; 2]>, Vec<usize>)> {
         let (steps, vertices) = (self.store.steps(), self.store.vertices());
-        let mut degrees = Degrees::new(self.store, self.constant, 0..steps)?;
+        let mut degrees = Degrees::new(self.store, self.constant, 0)?;
         let mut tally = self.tally(vertices);
         for t in 1..steps {
             degrees.advance()?;
-            for &(vertex, before) in &degrees.changed {
-                tally.change(vertex as usize, &before.map(log_of_one_plus), t);
+            for &(vertex, before) in &degrees.before {
+                tally.change(vertex as usize, &degrees.logarithms(before), t);
             }
         }
         for vertex in 0..vertices {
-            tally.add(&degrees.of(vertex as Vertex).map(log_of_one_plus), tally.since[vertex]..steps);
+            tally.add(&degrees.logarithms(degrees.of(vertex as Vertex)), tally.since[vertex]..steps);
         }
         Ok((tally.sums, tally.changed))
     }
@@ -123,38 +123,31 @@ impl Survey<'_> {
         let columns = self.constant.columns();
         let vertices = tally.since.len();
         let mut rows = vec![0.0; vertices * columns];
-        let check = |t: Step, vertex: usize, column: usize, values: &[f32]| match values
-            .iter()
-            .position(|value| !value.is_finite())
-        {
-            Some(at) => Err((t, vertex, column + at, values[at])),
-            None => Ok(()),
+        let check = |t: Step, vertex: usize, column: usize, values: &[f32]| {
+            let odd = values.iter().position(|value| !value.is_finite());
+            odd.map_or(Ok(()), |at| Err((t, vertex, column + at, values[at])))
         };
+        // What has lived no step counts for nothing: the zeros before the first step, and rows of which a
+        // second segment changes at the same step.
         for (t, change) in stored.changes().iter().enumerate() {
             match change {
                 StoredFeatures::Whole(all) => {
                     for (index, row) in rows.chunks_exact_mut(columns).enumerate() {
                         let new = stored.row(all, first + index);
-                        if t == 0 || !is_same(row, new) {
+                        if !is_same(row, new) {
                             check(t, first + index, 0, new)?;
-                            if t > 0 {
-                                tally.change(index, row, t);
-                            }
+                            tally.change(index, row, t);
                             row.copy_from_slice(new);
                         }
                     }
                 }
                 StoredFeatures::Segments(segments) => {
-                    let mut last = None;
                     let range = first as Vertex..(first + vertices) as Vertex;
                     for (vertex, column, values) in segments.within(range).iter() {
                         let index = vertex as usize - first;
                         check(t, vertex as usize, column, values)?;
                         let row = &mut rows[index * columns..(index + 1) * columns];
-                        if last != Some(vertex) {
-                            tally.change(index, row, t);
-                            last = Some(vertex);
-                        }
+                        tally.change(index, row, t);
                         row[column..column + values.len()].copy_from_slice(values);
                     }
                 }
