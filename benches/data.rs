@@ -1,6 +1,7 @@
 //! The data layer against a peer or a bound measured in the same run: `cargo bench --bench data [NAME...]`.
 //!
-//! Names: `ingest`, `diffmap`, `stored`, `memory` (writes about 1.3 GB of rows into the temporary folder).
+//! Names: `ingest`, `diffmap`, `stored`, `prepare`, `memory` (writes about 1.3 GB of rows into the temporary
+//! folder).
 //! Each line ends with the ratio to its bound and the limit it is held to. Nothing here decides a test.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
@@ -10,18 +11,25 @@ use std::hint::black_box;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::Instant;
 
 use kymo::graph::generate::{self, Params};
-use kymo::graph::{Diffmap, Edge, Snapshot, StepEdges, Store};
+use kymo::graph::store::{Cursor, EdgeChange};
+use kymo::graph::{Csr, Diffmap, Edge, Progress, Snapshot, StepEdges, Store};
 
 const KYMO: &str = env!("CARGO_BIN_EXE_kymo");
 
 fn main() {
     let chosen: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
     let wanted = |name: &str| chosen.is_empty() || chosen.iter().any(|chosen| chosen == name);
-    let benches: [(&str, fn()); 4] =
-        [("ingest", ingest), ("diffmap", diffmap), ("stored", stored), ("memory", memory)];
+    let benches: [(&str, fn()); 5] = [
+        ("ingest", ingest),
+        ("diffmap", diffmap),
+        ("stored", stored),
+        ("prepare", prepare),
+        ("memory", memory),
+    ];
     for (name, bench) in benches {
         if wanted(name) {
             bench();
@@ -161,6 +169,66 @@ fn stored() {
         stored as f64 / full as f64,
         0.15,
     );
+}
+
+/// The rows of a step out of a store, against copying the same arrays. (`change` counts the edges that come,
+/// and as many go.)
+fn prepare() {
+    println!("rows of a step by a cursor, one thread; 169,000 vertices, 1.8 M edges, 12 steps, no weights");
+    println!("   change  to the next step  copying it  ratio  stored whole  to any step");
+    let folder = tempfile::tempdir().unwrap();
+    for percent in [1.0, 5.0, 13.0, 50.0] {
+        let kind = generate::find("power-law").unwrap();
+        let params = Params {
+            vertices: 169_000,
+            edges: 1_800_000,
+            steps: 12,
+            edge_change: 2.0 * percent / 100.0,
+            features: 0,
+            ..kind.defaults()
+        };
+        let path = folder.path().join("store");
+        let store = Arc::new(generate::write(kind, &params, &path, true, &Progress::silent()).unwrap());
+        let whole = |t| matches!(store.edge_change(t).unwrap(), EdgeChange::Whole(_));
+        let (wholes, changes): (Vec<usize>, Vec<usize>) = (1..params.steps).partition(|&t| whole(t));
+        let mut cursor = Cursor::new(store.clone());
+        let mut copy = cursor.go_to(0).unwrap().clone();
+        // Both over the same steps, one after the other, and the fastest of each: others use the machine too.
+        let mut next = vec![f64::INFINITY; params.steps];
+        let mut copying = next.clone();
+        let mut any = next.clone();
+        for _ in 0..7 {
+            for t in 0..params.steps {
+                let begun = Instant::now();
+                let rows = black_box(cursor.go_to(t).unwrap());
+                next[t] = next[t].min(begun.elapsed().as_secs_f64());
+                copying[t] = copying[t].min(fastest(1, || copy_into(rows, black_box(&mut copy))));
+            }
+            for t in (0..params.steps).map(|i| (i * 7 + 3) % params.steps) {
+                any[t] = any[t].min(fastest(1, || drop(black_box(cursor.go_to(t).map(|_| ())))));
+            }
+        }
+        let edges = copy.columns.len() as f64;
+        let mean = |times: &[f64], steps: &[usize]| {
+            steps.iter().map(|&t| times[t]).sum::<f64>() / steps.len() as f64
+        };
+        let rate = |seconds: f64| format!("{:.1} ms, {:.0} M/s", seconds * 1e3, edges / seconds / 1e6);
+        let (ours, bound) = (mean(&next, &changes), mean(&copying, &changes));
+        println!(
+            "{percent:>7} %  {:>16}  {:.2} ms  {:.2}  {:>16}  {:>16}",
+            rate(ours),
+            bound * 1e3,
+            ours / bound,
+            rate(mean(&next, &wholes)),
+            rate(mean(&any, &(0..params.steps).collect::<Vec<_>>())),
+        );
+    }
+}
+
+fn copy_into(rows: &Csr, copy: &mut Csr) {
+    copy.starts.clone_from(&rows.starts);
+    copy.columns.clone_from(&rows.columns);
+    copy.weights.clone_from(&rows.weights);
 }
 
 /// Fifty million events within 1 GiB against five million, by the time of an event.

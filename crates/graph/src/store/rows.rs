@@ -103,8 +103,8 @@ fn position(columns: &[Vertex], length: usize, source: Vertex) -> usize {
     seek(&columns[..length], source)
 }
 
-/// Copies a range of `from` to `to`, where it begins at `at`. What is not long is copied as a whole block, with
-/// some of what lies behind it, which is overwritten by what comes next: no call, and no loop for the rest.
+/// Copies a range of `from` to `to`, where it begins at `at`. What is not long is copied as a whole block,
+/// with some of what lies behind it, which what comes next overwrites: no call, and no loop for the rest.
 #[inline(always)]
 fn copy<T: Copy>(from: &[T], range: Range<usize>, to: &mut [T], at: usize) {
     if size_of::<T>() == 0 {
