@@ -1,6 +1,7 @@
 //! The data layer against a peer or a bound measured in the same run: `cargo bench --bench data [NAME...]`.
 //!
-//! Names: `ingest`, `diffmap`, `stored`, `memory` (writes about 1.3 GB of rows into the temporary folder).
+//! Names: `ingest`, `diffmap`, `stored`, `prepare`, `memory` (writes about 1.3 GB of rows into the temporary
+//! folder).
 //! Each line ends with the ratio to its bound and the limit it is held to. Nothing here decides a test.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
@@ -10,18 +11,25 @@ use std::hint::black_box;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::Instant;
 
 use kymo::graph::generate::{self, Params};
-use kymo::graph::{Diffmap, Edge, Snapshot, StepEdges, Store};
+use kymo::graph::store::{Cursor, EdgeChange};
+use kymo::graph::{Csr, Diffmap, Edge, Progress, Snapshot, StepEdges, Store};
 
 const KYMO: &str = env!("CARGO_BIN_EXE_kymo");
 
 fn main() {
     let chosen: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
     let wanted = |name: &str| chosen.is_empty() || chosen.iter().any(|chosen| chosen == name);
-    let benches: [(&str, fn()); 4] =
-        [("ingest", ingest), ("diffmap", diffmap), ("stored", stored), ("memory", memory)];
+    let benches: [(&str, fn()); 5] = [
+        ("ingest", ingest),
+        ("diffmap", diffmap),
+        ("stored", stored),
+        ("prepare", prepare),
+        ("memory", memory),
+    ];
     for (name, bench) in benches {
         if wanted(name) {
             bench();
@@ -161,6 +169,93 @@ fn stored() {
         stored as f64 / full as f64,
         0.15,
     );
+}
+
+/// The rows of a step out of a store, against copying the same arrays. So many edges come, and as many go; a
+/// step is reached from the one before or from anywhere, and where it is stored whole it is reached from
+/// nothing.
+fn prepare() {
+    println!("rows of a step by a cursor, one thread; 169,000 vertices, 1.8 M edges, 12 steps, no weights");
+    println!("  change  to the next step  copying it  ratio   a whole step  to any step  snapshot and rows");
+    let folder = tempfile::tempdir().unwrap();
+    for percent in [1.0, 5.0, 13.0, 50.0] {
+        let kind = generate::find("power-law").unwrap();
+        let params = Params {
+            vertices: 169_000,
+            edges: 1_800_000,
+            steps: 12,
+            edge_change: 2.0 * percent / 100.0,
+            features: 0,
+            ..kind.defaults()
+        };
+        let path = folder.path().join("store");
+        let store = Arc::new(generate::write(kind, &params, &path, true, &Progress::silent()).unwrap());
+        let is_whole = |t| matches!(store.edge_change(t).unwrap(), EdgeChange::Whole(_));
+        let all: Vec<usize> = (0..params.steps).collect();
+        let (wholes, changes): (Vec<usize>, Vec<usize>) = all[1..].iter().partition(|&&t| is_whole(t));
+        let mut cursor = Cursor::new(store.clone());
+        let mut copy = cursor.go_to(0).unwrap().clone();
+        let edges = copy.columns.len() as f64;
+        // One after the other over the same steps, and the fastest of each: others use the machine too.
+        let mut next = vec![f64::INFINITY; params.steps];
+        let [mut copying, mut any, mut rebuilt] = [next.clone(), next.clone(), next.clone()];
+        for _ in 0..7 {
+            for &t in &all {
+                next[t] = next[t].min(fastest(1, || drop(black_box(cursor.go_to(t).map(|_| ())))));
+                let rows = cursor.go_to(t).unwrap();
+                copying[t] = copying[t].min(fastest(1, || copy_into(rows, black_box(&mut copy))));
+            }
+            for t in all.iter().map(|i| (i * 7 + 3) % params.steps) {
+                any[t] = any[t].min(fastest(1, || drop(black_box(cursor.go_to(t).map(|_| ())))));
+                rebuilt[t] = rebuilt[t].min(fastest(1, || {
+                    drop(black_box(store.snapshot(t).unwrap().by_target(store.vertices())));
+                }));
+            }
+        }
+        let mean = |times: &[f64], steps: &[usize]| {
+            steps.iter().map(|&t| times[t]).sum::<f64>() / steps.len() as f64
+        };
+        let time = |seconds: f64| {
+            let rate = edges / seconds / 1e6;
+            if rate.is_nan() { "none".into() } else { format!("{:.1} ms {rate:.0} M/s", seconds * 1e3) }
+        };
+        let (steps, whole) = (mean(&next, &changes), time(mean(&next, &wholes)));
+        let (bound, any, rebuilt) = (mean(&copying, &all), mean(&any, &all), mean(&rebuilt, &all));
+        println!(
+            "{percent:>6} %  {:>16} {:>8.2} ms {:>6.2}  {whole:>13} {:>15} {:>17.1} ms",
+            time(steps),
+            bound * 1e3,
+            steps / bound,
+            time(any),
+            rebuilt * 1e3
+        );
+        if percent == 50.0 {
+            first_use(&store);
+        }
+    }
+}
+
+/// Opening a store and using every part of it once, against the checksums alone.
+fn first_use(store: &Store) {
+    let files = store.manifest().parts.iter().map(|part| store.path().join(&part.file.name));
+    let files: Vec<Vec<u8>> = files.map(|file| std::fs::read(file).unwrap()).collect();
+    let checksums = fastest(5, || files.iter().for_each(|file| drop(black_box(crc32fast::hash(file)))));
+    let open = fastest(5, || {
+        let store = Store::open(store.path()).unwrap();
+        (0..store.steps()).for_each(|t| drop(black_box(store.edge_change(t).unwrap())));
+    });
+    let bytes: usize = files.iter().map(Vec::len).sum();
+    let (open, checksums) = (open * 1e3, checksums * 1e3);
+    println!(
+        "first use of {:.0} MB: {open:.1} ms; checksums of as many bytes in memory: {checksums:.1} ms",
+        bytes as f64 / 1e6
+    );
+}
+
+fn copy_into(rows: &Csr, copy: &mut Csr) {
+    copy.starts.clone_from(&rows.starts);
+    copy.columns.clone_from(&rows.columns);
+    copy.weights.clone_from(&rows.weights);
 }
 
 /// Fifty million events within 1 GiB against five million, by the time of an event.

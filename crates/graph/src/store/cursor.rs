@@ -203,10 +203,10 @@ fn turn<W: Weight>(
     outward: Option<&mut [u32]>,
 ) -> Result<()> {
     fates.clear();
-    for step in way.steps {
-        fates.push(store.edge_change(step)?);
-    }
     let damaged = |problem| store.inconsistent(t, problem);
+    for step in way.steps {
+        fates.push(store.edge_change(step)?).map_err(damaged)?;
+    }
     let (edges, fates) = fates.combine().map_err(damaged)?;
     if way.back {
         fates.iter_mut().for_each(|fate| fate.reverse());

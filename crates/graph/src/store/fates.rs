@@ -1,6 +1,6 @@
 //! What becomes of edges over some steps: sorted lists of fates, combined pairwise into one.
 
-use super::change::{EdgeChange, EdgeList};
+use super::change::EdgeChange;
 use crate::delta::Mismatch;
 use crate::snapshot::Edge;
 
@@ -54,9 +54,10 @@ impl<W: Weight> Lists<W> {
         self.ends.last().copied().unwrap_or(0)
     }
 
+    /// The list of this number; an empty one behind the last.
     fn list(&self, index: usize) -> (&[Edge], &[Fate<W>]) {
         let from = index.checked_sub(1).map_or(0, |before| self.ends[before]);
-        let range = from..self.ends[index];
+        let range = from..self.ends.get(index).copied().unwrap_or(from);
         (&self.edges[range.clone()], &self.fates[range])
     }
 
@@ -70,43 +71,36 @@ impl<W: Weight> Lists<W> {
         (&mut self.edges[from..to], &mut self.fates[from..to])
     }
 
-    /// Adds a list as it is; an empty one says nothing.
-    fn push(&mut self, list: &[Edge], fate: impl Fn(usize) -> Fate<W>) {
-        if list.is_empty() {
-            return;
-        }
-        let (edges, fates) = self.room(list.len());
-        edges.copy_from_slice(list);
-        fates.iter_mut().enumerate().for_each(|(index, slot)| *slot = fate(index));
-        self.ends.push(self.used() + list.len());
-    }
-
-    /// Adds what two lists come to, one after the other.
-    fn merge(&mut self, older: (&[Edge], &[Fate<W>]), newer: (&[Edge], &[Fate<W>])) -> Result<(), Mismatch> {
-        let (edges, fates) = self.room(older.0.len() + newer.0.len());
+    /// Adds what two sorted lists come to, one after the other.
+    fn merge(
+        &mut self,
+        (older, early): (&[Edge], impl Fn(usize) -> Fate<W>),
+        (newer, late): (&[Edge], impl Fn(usize) -> Fate<W>),
+    ) -> Result<(), Mismatch> {
+        let (edges, fates) = self.room(older.len() + newer.len());
         let (mut i, mut j, mut next) = (0, 0, 0);
-        while i < older.0.len() && j < newer.0.len() {
-            let (x, y, early, late) = (older.0[i], newer.0[j], older.1[i], newer.1[j]);
+        while i < older.len() && j < newer.len() {
+            let (x, y, first, then) = (older[i], newer[j], early(i), late(j));
             // Which comes first cannot be foreseen: to choose is cheaper than to branch.
             edges[next] = x.min(y);
-            fates[next] = if x < y { early } else { late };
+            fates[next] = if x < y { first } else { then };
             let mut kept = 1;
             if x == y {
-                if !same(early[1], late[0]) {
+                if !same(first[1], then[0]) {
                     return Err(Mismatch(x));
                 }
-                fates[next] = [early[0], late[1]];
-                kept = usize::from(!same(early[0], late[1]));
+                fates[next] = [first[0], then[1]];
+                kept = usize::from(!same(first[0], then[1]));
             }
             next += kept;
             i += usize::from(x <= y);
             j += usize::from(y <= x);
         }
-        for ((left, what), from) in [(older, i), (newer, j)] {
-            let to = next + left.len() - from;
-            edges[next..to].copy_from_slice(&left[from..]);
-            fates[next..to].copy_from_slice(&what[from..]);
-            next = to;
+        let older = older.iter().enumerate().skip(i).map(|(i, &edge)| (edge, early(i)));
+        let newer = newer.iter().enumerate().skip(j).map(|(j, &edge)| (edge, late(j)));
+        for (edge, fate) in older.chain(newer) {
+            (edges[next], fates[next]) = (edge, fate);
+            next += 1;
         }
         self.ends.push(self.used() + next);
         Ok(())
@@ -129,13 +123,16 @@ impl<W: Weight> Fates<W> {
     }
 
     /// Adds what a later step changes. (A whole step changes everything: it has no place here.)
-    pub fn push(&mut self, change: EdgeChange<'_>) {
-        let EdgeChange::Delta { removed, added, reweighted, weights } = change else { return };
-        let EdgeList { edges, weights: had } = removed;
-        self.lists.push(edges, |index| [Some(W::at(had, index)), None]);
-        let EdgeList { edges, weights: has } = added;
-        self.lists.push(edges, |index| [None, Some(W::at(has, index))]);
-        self.lists.push(reweighted, |index| weights[index].map(|weight| Some(W::at(Some(&[weight]), 0))));
+    pub fn push(&mut self, change: EdgeChange<'_>) -> Result<(), Mismatch> {
+        let EdgeChange::Delta { removed, added, reweighted, weights } = change else { return Ok(()) };
+        let gone = |index| [Some(W::at(removed.weights, index)), None];
+        let come = |index| [None, Some(W::at(added.weights, index))];
+        self.lists.merge((removed.edges, gone), (added.edges, come))?;
+        if !reweighted.is_empty() {
+            let other = |index: usize| weights[index].map(|weight| Some(W::at(Some(&[weight]), 0)));
+            self.lists.merge((reweighted, other), (&[], other))?;
+        }
+        Ok(())
     }
 
     /// What all steps come to: each pass halves the number of lists.
@@ -143,12 +140,9 @@ impl<W: Weight> Fates<W> {
         while self.lists.ends.len() > 1 {
             self.other.ends.clear();
             for index in (0..self.lists.ends.len()).step_by(2) {
-                let newer = if index + 1 < self.lists.ends.len() {
-                    self.lists.list(index + 1)
-                } else {
-                    (&[][..], &[][..])
-                };
-                self.other.merge(self.lists.list(index), newer)?;
+                let (older, early) = self.lists.list(index);
+                let (newer, late) = self.lists.list(index + 1);
+                self.other.merge((older, |i| early[i]), (newer, |j| late[j]))?;
             }
             std::mem::swap(&mut self.lists, &mut self.other);
         }

@@ -176,8 +176,8 @@ impl Store {
         self.part(t).map(|(part, within)| part.change(within))
     }
 
-    /// Lets go of the mapped pages that step `t` is read from. They come back from the file when they are used
-    /// again: this changes what a process holds, never what it reads.
+    /// Lets go of the mapped pages that step `t` is read from. They come back from the file when they are
+    /// used again: this changes what a process holds, never what it reads.
     pub fn release(&self, t: Step) {
         let last = self.firsts.partition_point(|&first| first <= t);
         for (part, first) in self.parts[..last].iter().zip(&self.firsts).rev() {

@@ -208,6 +208,18 @@ fn add<'a, T: Element>(
     }
 }
 
+/// Whether the edges ascend and have both ends below `vertices`.
+///
+/// Every store is checked so, edge for edge, when it is first used: nothing in the loop depends on what is
+/// found. The targets ascend with the edges, so that the last one is the highest.
+fn are_edges(edges: &[Edge], vertices: u64) -> bool {
+    let (ascend, highest) = edges.windows(2).fold((true, 0), |(ascend, highest), pair| {
+        (ascend & (pair[0] < pair[1]), pair[0].source().max(highest))
+    });
+    let inside = |last: &Edge| u64::from(last.target().max(last.source()).max(highest)) < vertices;
+    ascend && edges.last().is_none_or(inside)
+}
+
 /// A mapped part whose arrays have been checked, so that reading it cannot fail.
 pub struct Part {
     arrays: Arrays,
@@ -278,9 +290,7 @@ impl Part {
         {
             let edges = self.arrays.all::<Edge>(name)?;
             for (step, range) in self.ranges(at, edges.len())?.into_iter().enumerate() {
-                let list = &edges[range];
-                let inside = |edge: &Edge| u64::from(edge.source().max(edge.target())) < vertices[step];
-                if !list.iter().all(inside) || !list.windows(2).all(|pair| pair[0] < pair[1]) {
+                if !are_edges(&edges[range], vertices[step]) {
                     return Err(self.arrays.damaged(format!("{name} is not a sorted list of edges")));
                 }
             }
@@ -303,7 +313,8 @@ impl Part {
             let entries = self.arrays.all::<Vertex>(name)?;
             for (step, range) in self.ranges(at, entries.len())?.into_iter().enumerate() {
                 let list = &entries[range];
-                if !list.iter().all(|&vertex| u64::from(vertex) < vertices[step]) || !list.is_sorted() {
+                let inside = list.last().is_none_or(|&highest| u64::from(highest) < vertices[step]);
+                if !inside || !list.is_sorted() {
                     return Err(self.arrays.damaged(format!("{name} is not a sorted list of vertices")));
                 }
             }
@@ -311,7 +322,8 @@ impl Part {
         let records = self.arrays.all::<Vertex>("features.vertex")?.len();
         let segments = self.arrays.all::<u32>("features.segment")?;
         length("features.segment", segments.len(), records)?;
-        if segments.iter().any(|&segment| (segment as usize).saturating_mul(self.segment_width) >= width) {
+        let highest = segments.iter().max();
+        if highest.is_some_and(|&segment| (segment as usize).saturating_mul(self.segment_width) >= width) {
             return Err(self.arrays.damaged("features.segment names a segment that does not exist"));
         }
         length(
@@ -459,5 +471,31 @@ impl Part {
     pub fn labels(&self, step: usize) -> (&[Vertex], &[u32]) {
         let range = self.range("labels.at", step);
         (&self.array("labels.vertex")[range.clone()], &self.array("labels.class")[range])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_that_do_not_ascend_or_go_beyond_the_vertices_are_seen_wherever_they_do() {
+        let good: Vec<Edge> = (0..42).map(|i| Edge::new(1 + i % 2, i / 2)).collect();
+        assert!(are_edges(&[], 0) && are_edges(&good, 21) && are_edges(&good[..1], 21));
+        assert!(!are_edges(&good, 20), "the last target");
+        for at in 0..good.len() {
+            let changed = |edge: Edge| {
+                let mut list = good.clone();
+                list[at] = edge;
+                list
+            };
+            let edge = good[at];
+            assert!(!are_edges(&changed(Edge::new(21, edge.target())), 21), "a source at {at}");
+            if at > 0 {
+                assert!(!are_edges(&changed(good[at - 1]), 21), "an edge twice at {at}");
+                assert!(!are_edges(&changed(Edge::new(0, 0)), 21), "a step down at {at}");
+            }
+        }
+        assert!(!are_edges(&good[..1], 1) && !are_edges(&[Edge::new(5, 1)], 5));
     }
 }

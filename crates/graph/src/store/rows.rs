@@ -25,13 +25,13 @@ const INSIDE: [u32; 2 * BLOCK] = {
 
 /// Fills the rows, but for the weights, with these sorted edges.
 pub fn fill(edges: &[Edge], vertices: usize, rows: &mut Csr) {
-    rows.columns.clear();
-    rows.columns.extend(edges.iter().map(|edge| edge.source()));
+    rows.columns.resize(edges.len(), 0);
     rows.starts.clear();
     rows.starts.resize(vertices + 1, 0);
     // The last edge of a row says where the next one begins; empty rows begin where the one before does.
-    for (index, edge) in edges.iter().enumerate() {
-        rows.starts[edge.target() as usize + 1] = index as u64 + 1;
+    for ((edge, column), end) in edges.iter().zip(&mut rows.columns).zip(1..) {
+        *column = edge.source();
+        rows.starts[edge.target() as usize + 1] = end;
     }
     let mut latest = 0;
     for start in &mut rows.starts {
@@ -103,8 +103,8 @@ fn position(columns: &[Vertex], length: usize, source: Vertex) -> usize {
     seek(&columns[..length], source)
 }
 
-/// Copies a range of `from` to `to`, where it begins at `at`. What is not long is copied as a whole block, with
-/// some of what lies behind it, which is overwritten by what comes next: no call, and no loop for the rest.
+/// Copies a range of `from` to `to`, where it begins at `at`. What is not long is copied as a whole block,
+/// with some of what lies behind it, which what comes next overwrites: no call, and no loop for the rest.
 #[inline(always)]
 fn copy<T: Copy>(from: &[T], range: Range<usize>, to: &mut [T], at: usize) {
     if size_of::<T>() == 0 {

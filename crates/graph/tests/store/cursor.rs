@@ -85,10 +85,10 @@ proptest! {
         stops in stops(),
     ) {
         let folder = tempfile::tempdir().unwrap();
-        let graphs: Vec<Snapshot<'_>> = steps
-            .iter()
-            .map(|step| Snapshot { weights: step.snapshot.weights.clone().filter(|_| !plain), ..step.snapshot.clone() })
-            .collect();
+        let mut graphs: Vec<Snapshot<'_>> = steps.iter().map(|step| step.snapshot.view()).collect();
+        if plain {
+            graphs.iter_mut().for_each(|graph| graph.weights = None);
+        }
         let cuts: Vec<usize> = cuts.into_iter().filter(|&cut| cut < graphs.len()).collect();
         let store = write(&folder.path().join("s"), &graphs, VERTICES, &cuts, part_bytes);
         visit(&Arc::new(store), &stops);
