@@ -369,7 +369,7 @@ fn without_constant_columns_there_is_one_empty_segment() {
     let store = case.write(&folder.path().join("store"));
     let unread = Inputs::unread(&store, &case.settings(), case.train()).unwrap();
     for inputs in [case.inputs(&store), unread] {
-        assert_eq!((inputs.segments(), inputs.segment_bytes(0)), (&[0..8][..], 0));
+        assert_eq!((inputs.segments(), inputs.segment_bytes(0)), (std::slice::from_ref(&(0..8)), 0));
         let segment = inputs.read_segment(&store, 0).unwrap();
         assert!(segment.rows.is_empty() && (0..8).all(|t| segment.at(t).is_none()));
     }
