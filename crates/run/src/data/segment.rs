@@ -95,8 +95,8 @@ impl<'a> Columns<'a> {
         }
     }
 
-    /// Writes the rows of the last of these steps, which shows all of them. Returns the vertices whose columns
-    /// are others at each of them than at the one before, where that matters.
+    /// Writes the rows of the last of these steps, which shows all of them. Returns the vertices whose
+    /// columns are others at each of them than at the one before, where that matters.
     fn write_first(
         &mut self,
         steps: RangeInclusive<Step>,
@@ -145,7 +145,8 @@ impl<'a> Columns<'a> {
         }
     }
 
-    /// Writes the rows that some vertices have at the current step `t`; `before` has those of the step before.
+    /// Writes the rows that some vertices have at the current step `t`; `before` has those of the step
+    /// before.
     fn write_changed<'r>(
         &self,
         t: Step,

@@ -106,8 +106,8 @@ impl<'a> Stored<'a> {
         }
     }
 
-    /// Writes the rows that some vertices, ascending, have at a step into the first columns of rows of `width`
-    /// numbers; `before` has those of the step before, scaled.
+    /// Writes the rows that some vertices, ascending, have at a step into the first columns of rows of
+    /// `width` numbers; `before` has those of the step before, scaled.
     pub fn write_changed<'r>(
         &self,
         t: Step,

@@ -101,7 +101,7 @@ impl Survey<'_> {
             Ok(tally.sums)
         });
         let pieces: Vec<std::result::Result<Vec<[f64; 2]>, Odd>> = pieces.collect();
-        // The first in the order of steps and vertices, whoever found it.
+        // The first in the order of steps and vertices, whichever piece it is in.
         let odd = pieces.iter().filter_map(|piece| piece.as_ref().err());
         if let Some(&(t, vertex, column, found)) = odd.min_by_key(|odd| (odd.0, odd.1)) {
             return Err(not_a_number(self.store, Some(t), vertex, column, found)?);

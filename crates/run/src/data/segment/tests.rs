@@ -160,7 +160,8 @@ proptest! {
         let inputs = case.inputs(&store);
         check_law(&inputs, &store);
         for number in 0..inputs.segments().len() {
-            prop_assert_eq!(inputs.read_segment(&store, number).unwrap().bytes(), inputs.segment_bytes(number));
+            let segment = inputs.read_segment(&store, number).unwrap();
+            prop_assert_eq!(segment.bytes(), inputs.segment_bytes(number));
         }
     }
 
@@ -186,7 +187,8 @@ proptest! {
         // Without a look at the numbers there are never fewer.
         let unread = Inputs::unread(&store, &case.settings(), case.train()).unwrap();
         let most = unread.survey(&store, None).estimate().unwrap();
-        prop_assert!(most.iter().zip(&changed).all(|(most, changed)| most >= changed), "{most:?} {changed:?}");
+        let mut pairs = most.iter().zip(&changed);
+        prop_assert!(pairs.all(|(most, changed)| most >= changed), "{most:?} {changed:?}");
         check_law(&unread, &store);
     }
 
@@ -235,7 +237,9 @@ proptest! {
             let squares = values.iter().map(|value| (value - mean) * (value - mean)).sum::<f64>();
             let deviation = (squares / values.len() as f64).sqrt();
             let factor = if deviation > 1e-6 { 1.0 / deviation } else { 1.0 };
-            let near = |found: f32, expected: f64| (f64::from(found) - expected).abs() <= 1e-6 * expected.abs().max(1.0);
+            let near = |found: f32, expected: f64| {
+                (f64::from(found) - expected).abs() <= 1e-6 * expected.abs().max(1.0)
+            };
             prop_assert!(near(scales.means[column], mean), "{} {mean}", scales.means[column]);
             prop_assert!(near(scales.factors[column], factor), "{} {factor}", scales.factors[column]);
         }
@@ -355,4 +359,18 @@ fn inputs_for_plans_read_no_features() {
     assert!(unread.segment_bytes(0) > 130 * 1000 * 4);
     let error = Inputs::new(&store, &case.settings(), case.train()).err().unwrap().to_string();
     assert!(error.contains("checksum"), "{error}");
+}
+
+/// Where nothing is constant, all steps are one segment that takes nothing.
+#[test]
+fn without_constant_columns_there_is_one_empty_segment() {
+    let folder = tempfile::tempdir().unwrap();
+    let case = Case { features: Features::Learnt, ..wide(2) };
+    let store = case.write(&folder.path().join("store"));
+    let unread = Inputs::unread(&store, &case.settings(), case.train()).unwrap();
+    for inputs in [case.inputs(&store), unread] {
+        assert_eq!((inputs.segments(), inputs.segment_bytes(0)), (std::slice::from_ref(&(0..8)), 0));
+        let segment = inputs.read_segment(&store, 0).unwrap();
+        assert!(segment.rows.is_empty() && (0..8).all(|t| segment.at(t).is_none()));
+    }
 }
