@@ -97,9 +97,16 @@ impl<'a> Frame<'a> {
             let shape = Shape::new(self.graph.vertices(), tape.shape(x).columns);
             return tape.kept(shape, kept);
         }
+        let columns = tape.shape(x).columns;
+        let keeps = slot.is_some_and(|(slots, _)| slots.has_room(self.graph.vertices() * columns));
         let product = match self.halo {
             Some(view) if x != self.features => view.halo.product(tape, self.graph, matrix, x)?,
             Some(view) => matrix.of(self.graph)?.times(tape, view.features)?,
+            // What is not kept need not be there whole.
+            None if x == self.features && !keeps => {
+                let Weighted { pattern, values } = matrix.of(self.graph)?;
+                return tape.product_later(pattern, values, x);
+            }
             None => matrix.of(self.graph)?.times(tape, x)?,
         };
         if let Some((slots, key)) = slot {

@@ -98,6 +98,11 @@ impl ReuseSlots {
         self.slots().get(&key).cloned()
     }
 
+    /// Whether there is room for a product of this many numbers.
+    pub fn has_room(&self, length: usize) -> bool {
+        self.budget.left() >= 4 * length
+    }
+
     /// Keeps a product if the budget allows. Those of other versions of the parameters are of no use any
     /// more.
     pub fn put<E>(

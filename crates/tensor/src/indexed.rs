@@ -3,11 +3,14 @@
 //! Features that change from step to step in few rows are held so. A tape puts a matrix together when an
 //! operation first reads it, and never where what would be made of it is at hand already.
 
+use std::sync::Arc;
+
 use crate::cuda::{Resident, Sum};
 use crate::error::{Error, Result};
 use crate::estimate::Reserved;
 use crate::op::{Shape, View};
-use crate::ops::{expect_indices, for_each_row, gather_by};
+use crate::ops::{LazyProduct, expect_indices, for_each_row, gather_by};
+use crate::pattern::Pattern;
 use crate::tape::{Node, Numbers, Tape, Value, Var};
 
 /// Rows by name.
@@ -44,13 +47,39 @@ impl<'a> Tape<'a> {
         }
     }
 
-    /// Puts those of the matrices together that are not yet.
-    pub(crate) fn put_together(&mut self, vars: &[Var]) -> Result<()> {
+    /// The product of a sparse matrix with `x`, computed when an operation reads it; where nothing but the
+    /// rows phase does, block by block. Gradients do not flow through it: `x` must be constant.
+    pub fn product_later(&mut self, pattern: Arc<Pattern>, values: Arc<Resident>, x: Var) -> Result<Var> {
+        let node = &self.nodes[x.0];
+        let (rows, index): (&'a [f32], Option<&'a [u32]>) = match node.value {
+            Value::Indexed(indexed) => (indexed.rows, Some(indexed.index)),
+            Value::Borrowed(rows) => (rows, None),
+            _ => return self.spmm_fixed(pattern, values, x),
+        };
+        let Shape { rows: count, columns: width } = node.shape;
+        let fits = pattern.columns() == count && pattern.entries() == values.len();
+        if self.arena.is_elsewhere() || node.wants_gradient || width == 0 || !fits {
+            return self.spmm_fixed(pattern, values, x);
+        }
+        let shape = Shape::new(pattern.rows(), width);
+        let product = LazyProduct { pattern, values, x: rows, index, width };
+        Ok(self.push(Node::input(shape, Value::Product(product), false)))
+    }
+
+    /// Puts those of the matrices together that are not yet; products only where they are wanted.
+    pub(crate) fn put_together(&mut self, vars: &[Var], but_products: bool) -> Result<()> {
         for &var in vars {
             let node = &self.nodes[var.0];
-            if let Value::Indexed(indexed) = node.value {
-                self.nodes[var.0].value = Value::Made(self.gathered(indexed, node.shape)?);
-            }
+            let made = match &node.value {
+                Value::Indexed(indexed) => self.gathered(*indexed, node.shape)?,
+                Value::Product(product) if !but_products => {
+                    let mut values = self.arena.take(node.shape.len());
+                    product.compute(self.arena, &mut values);
+                    Numbers::Host(values)
+                }
+                _ => continue,
+            };
+            self.nodes[var.0].value = Value::Made(made);
         }
         Ok(())
     }
@@ -91,6 +120,54 @@ mod tests {
         assert_eq!(tape.value(twice).unwrap(), [10.0, 12.0, 2.0, 4.0, 10.0, 12.0]);
         assert_eq!(tape.value(x).unwrap(), [5.0, 6.0, 1.0, 2.0, 5.0, 6.0]);
         assert!(!tape.wants_gradient(twice));
+    }
+
+    /// A product in blocks has the bits of the product as a whole: with hubs that are cut into segments, with
+    /// an index and without, and where something else reads it as well.
+    #[test]
+    fn products_in_blocks_are_products_as_a_whole() {
+        let (count, width) = (700usize, 5);
+        let mut edges: Vec<(u32, u32)> = (0..9000u32).map(|k| (k * k % 700, k * 31 % 700)).collect();
+        edges.extend((0..5000).map(|k| (3, k % 700)));
+        let pattern = Arc::new(Pattern::from_edges(count, count, edges).unwrap());
+        let values: Vec<f32> = (0..pattern.entries()).map(|k| ((k * 37 % 101) as f32 - 50.0) / 31.0).collect();
+        let values = Arc::new(Resident::from(values));
+        let numbers = |rows: usize| -> Vec<f32> {
+            (0..rows * width).map(|k| ((k * 53 % 97) as f32 - 48.0) / 17.0).collect()
+        };
+        let (pool, dense) = (Resident::from(numbers(900)), numbers(count));
+        let index = Resident::from((0..count as u32).map(|v| v * 7 % 900).collect::<Vec<_>>());
+        let weight = numbers(width);
+        let arena = Arena::new();
+        for (is_indexed, read_before) in [(false, false), (true, false), (true, true)] {
+            let run = |later: bool| {
+                let mut tape = Tape::new(&arena);
+                let x = match is_indexed {
+                    true => tape.indexed(width, &pool, &index).unwrap(),
+                    false => tape.constant(Shape::new(count, width), &dense).unwrap(),
+                };
+                let w = tape.parameter(Shape::new(width, width), &weight).unwrap();
+                let product = match later {
+                    true => tape.product_later(pattern.clone(), values.clone(), x).unwrap(),
+                    false => tape.spmm_fixed(pattern.clone(), values.clone(), x).unwrap(),
+                };
+                assert_eq!(tape.value(product).is_ok(), !later);
+                let also = if read_before { Some(tape.sum(product).unwrap()) } else { None };
+                let body = |tape: &mut Tape<'_>, _: std::ops::Range<usize>, x: &[Var], w: &[Var]| {
+                    let product = tape.matmul(x[0], w[0])?;
+                    let bent = tape.tanh(product)?;
+                    tape.sum(bent)
+                };
+                let sum = tape.sum_by_rows(count, &[product], &[w], body).unwrap();
+                assert_eq!(tape.value(product).is_ok(), !later || read_before, "it was not needed whole");
+                let mut gradients = tape.backward(sum).unwrap();
+                let bits = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
+                let also = also.map(|var| bits(tape.value(var).unwrap()));
+                let gradient = gradients.take(w).unwrap();
+                (bits(tape.value(sum).unwrap()), bits(gradient.host().unwrap()), also)
+            };
+            assert_eq!(run(true), run(false), "{is_indexed} {read_before}");
+        }
     }
 
     #[test]

@@ -49,7 +49,7 @@ pub(crate) struct Lines {
 impl Lines {
     /// Lines whose entries are numbered in the order in which they are given; `starts` has been checked.
     pub fn new(starts: Vec<u64>, others: Vec<u32>) -> Self {
-        let (pieces, segments) = pieces(&starts);
+        let (pieces, segments) = pieces(&starts, 0..starts.len() - 1);
         Lines { starts, others, origins: None, pieces, segments, resident: OnceLock::new() }
     }
 
@@ -69,7 +69,7 @@ impl Lines {
             next[line as usize] += 1;
             (others[at], origins[at]) = (other(origin), origin as u32);
         }
-        let (pieces, segments) = pieces(&starts);
+        let (pieces, segments) = pieces(&starts, 0..count);
         Lines { starts, others, origins: Some(origins), pieces, segments, resident: OnceLock::new() }
     }
 
@@ -128,18 +128,34 @@ impl Lines {
         self.starts[line] as usize..self.starts[line + 1] as usize
     }
 
+    /// Some lines cut into pieces, as they are among all; how many of those are segments.
+    pub fn pieces_of(&self, lines: Range<usize>) -> (Vec<Piece>, usize) {
+        pieces(&self.starts, lines)
+    }
+
     /// Divides a matrix with a row for each line. A segment gets a row of `scratch` instead, which has one
     /// for each; lines that were cut are to be put together from them.
     pub fn deal_lines<'p, 'o: 'j, 'j>(
         &'p self,
         width: usize,
+        output: &'o mut [f32],
+        scratch: &'j mut [f32],
+    ) -> (Vec<Job<'p, 'j>>, Vec<Cut<'o>>) {
+        self.deal(&self.pieces, width, output, scratch)
+    }
+
+    /// Divides a matrix with a row for each line of some pieces.
+    pub fn deal<'p, 'o: 'j, 'j>(
+        &self,
+        pieces: &'p [Piece],
+        width: usize,
         mut output: &'o mut [f32],
         mut scratch: &'j mut [f32],
     ) -> (Vec<Job<'p, 'j>>, Vec<Cut<'o>>) {
-        let mut jobs: Vec<Job<'p, 'j>> = Vec::with_capacity(self.pieces.len());
+        let mut jobs: Vec<Job<'p, 'j>> = Vec::with_capacity(pieces.len());
         let mut cuts: Vec<Cut<'o>> = Vec::new();
         let mut segment = 0;
-        for piece in &self.pieces {
+        for piece in pieces {
             if piece.is_segment {
                 let (mine, rest) = std::mem::take(&mut scratch).split_at_mut(width);
                 scratch = rest;
@@ -184,17 +200,17 @@ pub(crate) fn run<T: Send>(mut jobs: Vec<T>, work: impl Fn(T) + Sync + Send) {
 }
 
 /// Cuts lines into pieces; the number of segments among them.
-fn pieces(starts: &[u64]) -> (Vec<Piece>, usize) {
+fn pieces(starts: &[u64], lines: Range<usize>) -> (Vec<Piece>, usize) {
     let mut pieces = Vec::new();
     let mut segments = 0;
-    let mut first = 0;
+    let mut first = lines.start;
     let piece = |lines: Range<usize>| Piece {
         entries: starts[lines.start] as usize..starts[lines.end] as usize,
         lines,
         is_segment: false,
     };
     let work = |lines: Range<usize>| (starts[lines.end] - starts[lines.start]) as usize + lines.len();
-    for line in 0..starts.len() - 1 {
+    for line in lines.clone() {
         if first < line && work(first..line + 1) > PIECE {
             pieces.push(piece(first..line));
             first = line;
@@ -213,8 +229,8 @@ fn pieces(starts: &[u64]) -> (Vec<Piece>, usize) {
             first = line + 1;
         }
     }
-    if first < starts.len() - 1 {
-        pieces.push(piece(first..starts.len() - 1));
+    if first < lines.end {
+        pieces.push(piece(first..lines.end));
     }
     (pieces, segments)
 }
@@ -232,7 +248,7 @@ mod tests {
                 Some(*sum)
             }))
             .collect();
-        let (pieces, segments) = pieces(&starts);
+        let (pieces, segments) = pieces(&starts, 0..lengths.len());
         assert_eq!(segments, 5 + 2 + 2);
         let (mut line, mut entry) = (0, 0);
         for piece in &pieces {

@@ -122,6 +122,12 @@ pub trait Op: Send + Sync {
         false
     }
 
+    /// Whether it computes inputs that are products by itself: they are not put together for it, and their
+    /// numbers are not there.
+    fn computes_products(&self) -> bool {
+        false
+    }
+
     /// Whether a GPU leaves it until its output is read, which may never be: for copies. It puts nothing
     /// aside.
     fn waits(&self) -> bool {

@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::estimate::Reserved;
 use crate::indexed::Indexed;
 use crate::op::{Op, Shape, View};
+use crate::ops::LazyProduct;
 
 /// Where numbers are, in words.
 pub(crate) const HOST: &str = "in the memory of the host";
@@ -102,6 +103,8 @@ pub(crate) enum Value<'a> {
     Waiting,
     /// Rows that are put together when an operation reads them ([`Tape::indexed`]).
     Indexed(Indexed<'a>),
+    /// A product that is computed when an operation reads it, or row by row.
+    Product(LazyProduct<'a>),
 }
 
 impl Value<'_> {
@@ -114,7 +117,7 @@ impl Value<'_> {
             Value::Resident(_) | Value::Shared(_) | Value::Filled(_) | Value::Waiting => {
                 Err(Error::Place { op: "host values", found: DEVICE, expected: HOST })
             }
-            Value::Indexed(_) => {
+            Value::Indexed(_) | Value::Product(_) => {
                 Err(Error::Place { op: "host values", found: "not put together", expected: HOST })
             }
         }
@@ -268,7 +271,7 @@ impl<'a> Tape<'a> {
     }
 
     fn apply_anywhere(&mut self, op: impl Op + 'a, inputs: &[Var]) -> Result<Var> {
-        self.put_together(inputs)?;
+        self.put_together(inputs, op.computes_products())?;
         let shapes: Vec<Shape> = inputs.iter().map(|&input| self.shape(input)).collect();
         let shape = op.shape(&shapes)?;
         if let Some(device) = self.arena.device() {
@@ -347,8 +350,13 @@ impl<'a> Tape<'a> {
         Ok(View { shape: self.shape(var), values: self.value(var)? })
     }
 
+    /// Matrices to be read by an operation; of a product that it computes itself, the shape alone.
     pub(crate) fn views(&self, vars: &[Var]) -> Result<Vec<View<'_>>> {
-        vars.iter().map(|&var| self.view(var)).collect()
+        let view = |&var: &Var| match self.nodes[var.0].value {
+            Value::Product(_) => Ok(View { shape: self.shape(var), values: &[] }),
+            _ => self.view(var),
+        };
+        vars.iter().map(view).collect()
     }
 
     /// Whether a gradient flows through a matrix.

@@ -19,9 +19,11 @@ pub(super) const CHUNK: usize = 64;
 
 /// Which row an entry adds to the sum of its line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Take {
+pub(crate) enum Take<'a> {
     /// The row of its other end.
     Other,
+    /// The row that this list has for its other end.
+    Named(&'a [u32]),
     /// Its own row, of a matrix with a row for each entry in the original order.
     Own,
 }
@@ -32,7 +34,7 @@ pub(crate) struct Sum<'a> {
     /// The lines.
     pub lines: &'a Lines,
     /// Which rows are summed.
-    pub take: Take,
+    pub take: Take<'a>,
     /// The values, one for each entry in the original order and head; `None` where all are one.
     pub values: Option<&'a [f32]>,
     /// Into how many equal parts, each with a value of its own, a row is divided.
@@ -55,6 +57,13 @@ impl Sum<'_> {
         run(jobs, |(piece, output)| sum_piece(self, piece, output, add && !piece.is_segment));
         add_segments(cuts, &scratch, add);
         arena.give(scratch);
+    }
+}
+
+impl Sum<'_> {
+    /// Computes the sums of one piece.
+    pub fn piece(&self, piece: &Piece, output: &mut [f32]) {
+        sum_piece(self, piece, output, false);
     }
 }
 
@@ -93,6 +102,11 @@ fn sum_piece_body<const FUSED: bool>(sum: &Sum<'_>, piece: &Piece, output: &mut 
             // Values in another order lie anywhere, too.
             let ask = |k: usize| prefetch(values, origins[k] as usize * heads);
             sum_lines::<FUSED>(sum, piece, output, add, |k| others[k] as usize, value, ask);
+        }
+        (Take::Named(index), values, _) => {
+            let value = |k: usize, head: usize| values.map_or(1.0, |values| values[k * heads + head]);
+            let row = |k: usize| index[others[k] as usize] as usize;
+            sum_lines::<FUSED>(sum, piece, output, add, row, value, |_| ());
         }
         (Take::Own, _, None) => sum_lines::<FUSED>(sum, piece, output, add, |k| k, |_, _| 1.0, |_| ()),
         (Take::Own, _, Some(origins)) => {

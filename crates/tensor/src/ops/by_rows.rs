@@ -13,11 +13,12 @@ use std::time::Instant;
 use rayon::prelude::*;
 
 use super::ROWS;
+use super::lazy::{LazyProduct, ProductRows};
 use crate::arena::{Arena, Buffer};
 use crate::clock::{Of, Within};
 use crate::error::{Error, Result, expect_shape};
 use crate::op::{Back, Op, Shape, View};
-use crate::tape::{Numbers, Tape, Var};
+use crate::tape::{Numbers, Tape, Value, Var};
 
 /// Sums of blocks that are taken side by side and then added in order: enough for many threads, and a fixed
 /// number, so that the result does not depend on how many there are.
@@ -32,6 +33,8 @@ struct ByRows<'a, F> {
     /// How many of the inputs have a row for each row; the others are shared by all.
     by_row: usize,
     wants_gradient: Vec<bool>,
+    /// Of inputs that are products, how their rows are computed.
+    products: Vec<Option<LazyProduct<'a>>>,
     /// The gradients of inputs that have a row for each row, up to that of the result, once they are made.
     own: Mutex<Vec<Option<Buffer>>>,
     /// What each input belongs to, and what blocks take, where a clock is on.
@@ -42,6 +45,14 @@ struct ByRows<'a, F> {
 impl<F> ByRows<'_, F> {
     fn own(&self) -> MutexGuard<'_, Vec<Option<Buffer>>> {
         self.own.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<F> ByRows<'_, F> {
+    /// What an input belongs to, where a clock is on.
+    fn of(&self, input: usize) -> Of {
+        let of = self.counted.as_ref().and_then(|(of, _)| of.get(input));
+        of.copied().unwrap_or(Of::Nothing)
     }
 }
 
@@ -73,6 +84,13 @@ where
         }
         let mut vars = Vec::with_capacity(inputs.len());
         for (index, (&input, &wants)) in inputs.iter().zip(&self.wants_gradient).enumerate() {
+            if let Some(product) = self.products.get(index).and_then(Option::as_ref) {
+                let product = product.clone();
+                let some = ProductRows { arena, product, rows: rows.clone() };
+                // Before anything is computed of it, so that its time counts where it belongs.
+                vars.push(tape.during(self.of(index), |tape| tape.apply(some, &[]))?);
+                continue;
+            }
             let view = if index < self.by_row { input.rows(rows.clone()) } else { input };
             vars.push(if wants {
                 tape.parameter(view.shape, view.values)?
@@ -143,6 +161,10 @@ where
     }
 
     fn joins_steps(&self) -> bool {
+        true
+    }
+
+    fn computes_products(&self) -> bool {
         true
     }
 
@@ -270,6 +292,7 @@ impl<'a> Tape<'a> {
             return body(self, 0..rows, by_row, shared);
         }
         let wants_gradient = inputs.iter().map(|&input| self.wants_gradient(input)).collect();
+        let products = by_row.iter().map(|&input| self.product_of(input)).collect();
         let of = |_| (inputs.iter().map(|&input| self.of(input)).collect(), Mutex::default());
         let counted = self.clock.as_ref().map(of);
         let op = ByRows {
@@ -277,11 +300,20 @@ impl<'a> Tape<'a> {
             rows,
             by_row: by_row.len(),
             wants_gradient,
+            products,
             own: Mutex::default(),
             counted,
             body,
         };
         self.apply(op, &inputs)
+    }
+
+    /// The product that a matrix is to be, where it has not been computed.
+    fn product_of(&self, var: Var) -> Option<LazyProduct<'a>> {
+        match &self.nodes[var.0].value {
+            Value::Product(product) => Some(product.clone()),
+            _ => None,
+        }
     }
 }
 

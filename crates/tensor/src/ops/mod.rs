@@ -19,6 +19,7 @@ mod fused;
 mod gated;
 mod gated_on;
 mod gather;
+mod lazy;
 mod graph_attention;
 mod graph_attention_back;
 mod graph_attention_loops;
@@ -47,6 +48,7 @@ mod thin;
 mod turned;
 
 use crate::cuda::Source;
+pub(crate) use lazy::LazyProduct;
 pub(crate) use gather::{expect_indices, for_each_row};
 pub(crate) use pointwise::gather_by;
 pub(crate) use sums::permuted;

@@ -1,0 +1,83 @@
+//! Products of a sparse matrix with constant rows that are computed block by block, where blocks need them.
+//!
+//! The rows phase goes through the vertices block by block. What it starts from is often nothing but `A X`
+//! with features that do not change: then no block but its own ever needs a row of it, and the whole of it,
+//! as wide as the features, for every step of a window, need not be in memory. A row has the same bits
+//! whether it is computed alone or with the others.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::aggregate::{Sum, Take, add_segments};
+use crate::arena::Arena;
+use crate::clock::Stage;
+use crate::cuda::Resident;
+use crate::error::Result;
+use crate::op::{Back, Op, Shape, View};
+use crate::pattern::Pattern;
+
+/// A product that has not been computed.
+#[derive(Clone)]
+pub(crate) struct LazyProduct<'a> {
+    pub pattern: Arc<Pattern>,
+    pub values: Arc<Resident>,
+    /// The rows that are multiplied, each distinct one once where there is an index.
+    pub x: &'a [f32],
+    pub index: Option<&'a [u32]>,
+    pub width: usize,
+}
+
+impl LazyProduct<'_> {
+    fn sum(&self) -> Sum<'_> {
+        Sum {
+            lines: self.pattern.by_row(),
+            take: self.index.map_or(Take::Other, Take::Named),
+            values: Some(&self.values),
+            heads: 1,
+            x: self.x,
+            width: self.width,
+        }
+    }
+
+    /// All of it.
+    pub fn compute(&self, arena: &Arena, output: &mut [f32]) {
+        self.sum().compute(arena, output, false);
+    }
+}
+
+/// Some rows of a product.
+pub(super) struct ProductRows<'a> {
+    pub arena: &'a Arena,
+    pub product: LazyProduct<'a>,
+    pub rows: Range<usize>,
+}
+
+impl Op for ProductRows<'_> {
+    fn name(&self) -> &'static str {
+        "rows of a product"
+    }
+
+    fn stage(&self) -> Stage {
+        Stage::Aggregation
+    }
+
+    fn shape(&self, _: &[Shape]) -> Result<Shape> {
+        Ok(Shape::new(self.rows.len(), self.product.width))
+    }
+
+    fn forward(&self, _: &[View<'_>], output: &mut [f32], _: &mut [f32]) -> Result<()> {
+        let (sum, width) = (self.product.sum(), self.product.width);
+        let (pieces, segments) = sum.lines.pieces_of(self.rows.clone());
+        let mut scratch = self.arena.take(segments * width);
+        let (jobs, cuts) = sum.lines.deal(&pieces, width, output, &mut scratch);
+        jobs.into_iter().for_each(|(piece, output)| sum.piece(piece, output));
+        add_segments(cuts, &scratch, false);
+        self.arena.give(scratch);
+        Ok(())
+    }
+
+    fn backward(&self, _: Back<'_, '_>) -> Result<()> {
+        // Nothing that a gradient flows through is computed so.
+        Ok(())
+    }
+}
