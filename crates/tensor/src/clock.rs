@@ -213,6 +213,14 @@ impl<'a> Tape<'a> {
         Ok(())
     }
 
+    /// Counts a product that was put together.
+    pub(crate) fn count_product(&self, var: Var, begun: Option<Instant>) {
+        if let (Some(begun), Some(clock)) = (begun, &self.clock) {
+            let seconds = begun.elapsed().as_secs_f64();
+            clock.borrow_mut().times.add(self.nodes[var.0].of, Stage::Aggregation, seconds);
+        }
+    }
+
     /// Counts the backward pass of an operation.
     pub(crate) fn count_back(&self, index: usize, begun: Option<Instant>) -> Result<()> {
         if let (Some(begun), Some(clock)) = (begun, &self.clock) {

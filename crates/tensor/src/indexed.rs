@@ -73,8 +73,10 @@ impl<'a> Tape<'a> {
             let made = match &node.value {
                 Value::Indexed(indexed) => self.gathered(*indexed, node.shape)?,
                 Value::Product(product) if !but_products => {
+                    let begun = self.begun();
                     let mut values = self.arena.take(node.shape.len());
                     product.compute(self.arena, &mut values);
+                    self.count_product(var, begun);
                     Numbers::Host(values)
                 }
                 _ => continue,

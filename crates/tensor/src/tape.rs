@@ -264,6 +264,7 @@ impl<'a> Tape<'a> {
 
     /// Applies an operation.
     pub fn apply(&mut self, op: impl Op + 'a, inputs: &[Var]) -> Result<Var> {
+        self.put_together(inputs, op.computes_products())?;
         let begun = self.begun();
         let var = self.apply_anywhere(op, inputs)?;
         self.count(var, begun)?;
@@ -271,7 +272,6 @@ impl<'a> Tape<'a> {
     }
 
     fn apply_anywhere(&mut self, op: impl Op + 'a, inputs: &[Var]) -> Result<Var> {
-        self.put_together(inputs, op.computes_products())?;
         let shapes: Vec<Shape> = inputs.iter().map(|&input| self.shape(input)).collect();
         let shape = op.shape(&shapes)?;
         if let Some(device) = self.arena.device() {

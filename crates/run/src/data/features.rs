@@ -9,7 +9,7 @@ use kymo_model::params::Initial;
 use kymo_model::{Bound, Slot};
 use kymo_tensor::{Pattern, Resident, Shape, Stage, Tape, Var};
 
-use super::degrees::one_hot_columns;
+use super::degrees::{log_of_one_plus, one_hot_columns};
 use super::dense::not_a_number;
 use super::scale::Scales;
 use super::segment::{Extent, cut};
@@ -133,6 +133,21 @@ impl Inputs {
     /// Columns of all parts together.
     pub fn width(&self) -> usize {
         self.constant_width() + self.projected + self.table
+    }
+
+    /// Whether the constant columns are the degrees of the step alone: they follow from its edges, and to
+    /// read them by themselves would be to read those again.
+    pub fn are_degrees(&self) -> bool {
+        self.constant == Constant::Degrees && self.lags == 1
+    }
+
+    /// The constant columns of a step with these degrees, where they are nothing else.
+    pub fn of_degrees(&self, inward: impl Iterator<Item = u32>, outward: &[u32]) -> Vec<f32> {
+        let mut rows = vec![0.0; 2 * outward.len()];
+        for ((row, inward), &outward) in rows.chunks_exact_mut(2).zip(inward).zip(outward) {
+            self.scales.write(0, &[inward, outward].map(log_of_one_plus), row);
+        }
+        rows
     }
 
     /// Columns that are not learnt.

@@ -56,16 +56,24 @@ impl Sizes {
             let last = (start + window.max(1) - 1).min(store.steps() - 1);
             (inputs.segment_of(start)..=inputs.segment_of(last)).map(bytes).sum::<usize>()
         };
-        let features = (0..segments.len()).map(bytes).sum();
-        let most = (0..store.steps()).map(of_window).max().unwrap_or(0);
-        Ok(Sizes {
+        let mut sizes = Sizes {
             structure: asked.bytes(vertices.saturating_mul(steps), all) as usize,
-            features,
             step: asked.bytes(vertices, largest) as usize,
             // Rows before and after a step is taken.
             reader: 2 * rows as usize,
-            window: (2 * most).min(features),
-        })
+            ..Sizes::default()
+        };
+        if inputs.are_degrees() {
+            // Every step has its own.
+            let rows = 4 * inputs.constant_width() * store.vertices();
+            sizes.step += rows;
+            sizes.structure += rows * store.steps();
+            return Ok(sizes);
+        }
+        let most = (0..store.steps()).map(of_window).max().unwrap_or(0);
+        sizes.features = (0..segments.len()).map(bytes).sum();
+        sizes.window = (2 * most).min(sizes.features);
+        Ok(sizes)
     }
 
     /// Bytes of a window of this many steps at least: one step more is on its way.

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kymo_graph::store::Cursor;
-use kymo_graph::{Snapshot, Step, Store, Vertex};
+use kymo_graph::{Csr, Snapshot, Step, Store, Vertex};
 use kymo_model::{Asked, Graph, Rows};
 use kymo_plan::{Neighbourhood, Ownership};
 use kymo_tensor::{Device, Resident, Shape, Tape, Var};
@@ -105,13 +105,26 @@ impl WholeSteps {
             let nearest = nearest.map(|(number, _)| number);
             nearest.map_or_else(|| Cursor::new(self.store.clone()), |number| free.swap_remove(number))
         };
-        let prepared = cursor.go_to(t).map_err(Error::from).and_then(|rows| {
-            let rows =
-                Rows { starts: &rows.starts, sources: &rows.columns, weights: rows.weights.as_deref() };
-            Ok(Graph::prepared(&rows, self.asked)?)
-        });
+        let piece = self.piece(t, &mut cursor);
         cursors().push(cursor);
-        Ok(Piece { graph: prepared?, rows: self.rows(t)?, vertices: None, neighbours: None })
+        piece
+    }
+
+    fn piece(&self, t: Step, cursor: &mut Cursor) -> Result<Piece> {
+        let degrees = self.inputs.are_degrees();
+        let graph = {
+            let Csr { starts, columns, weights } = cursor.go_to(t)?;
+            let rows = Rows { starts, sources: columns, weights: weights.as_deref() };
+            Graph::prepared(&rows, self.asked)?
+        };
+        let rows = match degrees {
+            true => {
+                let inward: Vec<u32> = cursor.go_to(t)?.starts.windows(2).map(|row| (row[1] - row[0]) as u32).collect();
+                StepRows::Own(self.inputs.of_degrees(inward.into_iter(), cursor.outward()).into())
+            }
+            false => self.rows(t)?,
+        };
+        Ok(Piece { graph, rows, vertices: None, neighbours: None })
     }
 
     /// The constant columns of a step.
