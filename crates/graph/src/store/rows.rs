@@ -65,9 +65,11 @@ pub fn apply<W: Weight>(
         // A short row is gone through from its beginning, so that its changes do not wait for each other.
         let from = if end - begin <= BLOCK { begin } else { begin.max(done) };
         let at = from + position(&old.columns[from..], end - from, source);
-        let here = at.min(old.columns.len() - 1);
-        let found = (at < end) & (old.columns[here] == source);
-        if found != before.is_some() || !before.unwrap_or(old_weights[here]).same(old_weights[here]) {
+        // At any place where there is none at this one: whether there is cannot be foreseen.
+        let here = at.min(old.columns.len().saturating_sub(1));
+        let found = (at < end) & (old.columns.get(here) == Some(&source));
+        let held = old_weights.get(here).copied().unwrap_or_default();
+        if found != before.is_some() || !before.unwrap_or(held).same(held) {
             return Err(Mismatch(edge));
         }
         copy(&old.columns, done..at, columns, next);

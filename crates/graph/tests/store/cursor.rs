@@ -188,6 +188,24 @@ fn a_change_that_does_not_fit_is_refused() {
     }
 }
 
+/// A change that follows an empty step is not written by Kymo, but it is read.
+#[test]
+fn a_change_of_an_empty_step() {
+    let folder = tempfile::tempdir().unwrap();
+    let edge = vec![(8, 8, 2.0)];
+    let (strange, entries) = small(folder.path().join("other"), [vec![], edge, vec![], vec![]]);
+    let path = folder.path().join("s");
+    write(&path, &[Snapshot::default(), Snapshot::default()], 9, &[], 1);
+    let mut manifest = Manifest::read(&path).unwrap();
+    std::fs::copy(strange.join(&entries.parts[1].file.name), path.join(&manifest.parts[1].file.name))
+        .unwrap();
+    manifest.parts[1] = entries.parts[1].clone();
+    manifest.write(&path).unwrap();
+    let store = Arc::new(Store::open(&path).unwrap());
+    assert_eq!(&*store.snapshot(1).unwrap().edges, &[Edge::new(8, 8)]);
+    visit(&store, &[(0, true, false), (1, true, false), (0, true, false)]);
+}
+
 /// A step that is not there is refused with how many there are, and the cursor stays where it is.
 #[test]
 fn steps_that_are_not_there() {
