@@ -172,8 +172,8 @@ fn stored() {
 }
 
 /// The rows of a step out of a store, against copying the same arrays. The share is that of the edges that
-/// come, and as many go; a step is reached from the one before or from anywhere, and where it is stored whole it is reached from
-/// nothing.
+/// come, and as many go; a step is reached from the one before or from anywhere, and where it is stored whole
+/// it is reached from nothing.
 fn prepare() {
     println!("rows of a step by a cursor, one thread; 169,000 vertices, 1.8 M edges, 12 steps, no weights");
     println!("  change  to the next step  copying it  ratio   a whole step  to any step  snapshot and rows");

@@ -60,7 +60,7 @@ fn visit(store: &Arc<Store>, stops: &[(usize, bool, bool)]) {
 }
 
 fn stops() -> impl Strategy<Value = Vec<(usize, bool, bool)>> {
-    // Near the last one mostly: those are the ways over changes, forth and back.
+    // Near the last one mostly: those are the ways over changes, forward and backward.
     let near = (0usize..5, any::<bool>(), prop::bool::weighted(0.1));
     let far = (0usize..40, any::<bool>(), prop::bool::weighted(0.1));
     prop::collection::vec(prop_oneof![3 => near, 1 => far], 1..40).prop_map(|moves| {
