@@ -374,7 +374,7 @@ fn tampered_stores_do_not_panic() {
 fn read_everything(path: &Path) -> kymo_graph::Result<()> {
     let store = Arc::new(Store::open(path)?);
     let mut cursor = Cursor::new(store.clone());
-    // Forth and back; what a cursor accepts is what the store says.
+    // Forward and backward; what a cursor accepts is what the store says.
     for t in (0..store.steps()).chain((0..store.steps()).rev()) {
         if let Ok(rows) = cursor.go_to(t) {
             assert!(cursor::same(rows, &store.snapshot(t).unwrap().by_target(store.vertices())));

@@ -140,7 +140,7 @@ impl Cursor {
         Err(self.store.no_whole())
     }
 
-    /// Whether these steps are stored as changes, of fewer than so many edges.
+    /// Whether these steps are stored as changes, of fewer than `most` edges.
     fn is_near(&self, steps: Range<Step>, most: usize) -> Result<bool> {
         let mut listed = 0;
         for step in steps {

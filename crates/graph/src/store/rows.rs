@@ -12,6 +12,9 @@ const BLOCK: usize = 16;
 /// More than lie between two changes where a hundredth changes.
 const LONG: usize = 128;
 
+/// The start of a row until it is known to have moved otherwise than that of the row before.
+const SAME: u64 = u64::MAX;
+
 /// From the right place on: 1 for each entry of a block that counts, 0 for the others.
 const INSIDE: [u32; 2 * BLOCK] = {
     let mut inside = [0; 2 * BLOCK];
@@ -50,23 +53,23 @@ pub fn apply<W: Weight>(
 ) -> Result<(), Mismatch> {
     let appear = fates.iter().filter(|[before, _]| before.is_none()).count();
     let most = old.columns.len() + appear + LONG;
-    new.starts.resize(old.starts.len(), 0);
+    new.starts.clear();
+    new.starts.resize(old.starts.len(), SAME);
     new.columns.resize(most, 0);
     new_weights.resize(most, W::default());
     let (columns, weights, starts) = (&mut new.columns[..], &mut new_weights[..], &mut new.starts[..]);
-    // Entries read and written, the row at hand, and by how much its entries have moved.
-    let (mut done, mut next, mut row, mut moved) = (0, 0, 0, 0u64);
+    let (mut done, mut next) = (0, 0);
     for (&edge, &[before, after]) in edges.iter().zip(fates) {
         let (source, target) = (edge.source(), edge.target() as usize);
-        shift(&old.starts, row + 1..target + 1, starts, moved);
-        row = target;
         let (begin, end) = (old.starts[target] as usize, old.starts[target + 1] as usize);
         // A short row is gone through from its beginning, so that its changes do not wait for each other.
         let from = if end - begin <= BLOCK { begin } else { begin.max(done) };
         let at = from + position(&old.columns[from..], end - from, source);
-        let here = at.min(old.columns.len() - 1);
-        let found = (at < end) & (old.columns[here] == source);
-        if found != before.is_some() || !before.unwrap_or(old_weights[here]).same(old_weights[here]) {
+        // At any place where there is none at this one: whether there is cannot be foreseen.
+        let here = at.min(old.columns.len().saturating_sub(1));
+        let found = (at < end) & (old.columns.get(here) == Some(&source));
+        let held = old_weights.get(here).copied().unwrap_or_default();
+        if found != before.is_some() || !before.unwrap_or(held).same(held) {
             return Err(Mismatch(edge));
         }
         copy(&old.columns, done..at, columns, next);
@@ -76,9 +79,14 @@ pub fn apply<W: Weight>(
         (columns[next], weights[next]) = (source, after.unwrap_or_default());
         next += usize::from(after.is_some());
         done = at + usize::from(found);
-        moved = (next as u64).wrapping_sub(done as u64);
+        starts[target + 1] = (end + next - done) as u64;
     }
-    shift(&old.starts, row + 1..old.starts.len(), starts, moved);
+    // Where nothing changed, entries have moved as far as those of the row before.
+    let mut moved = 0;
+    for (start, &before) in starts.iter_mut().zip(&old.starts) {
+        moved = if *start == SAME { moved } else { start.wrapping_sub(before) };
+        *start = before.wrapping_add(moved);
+    }
     let rest = done..old.columns.len();
     let length = next + rest.len();
     columns[next..length].copy_from_slice(&old.columns[rest.clone()]);
@@ -115,23 +123,5 @@ fn copy<T: Copy>(from: &[T], range: Range<usize>, to: &mut [T], at: usize) {
         (Some(from), Some(to)) if length <= BLOCK => to[..BLOCK].copy_from_slice(&from[..BLOCK]),
         (Some(from), Some(to)) if length <= LONG => *to = *from,
         _ => to[at..at + length].copy_from_slice(&from[range]),
-    }
-}
-
-/// Sets the starts of these rows, whose entries have moved; also, in vain, of some rows behind them.
-#[inline(always)]
-fn shift(from: &[u64], rows: Range<usize>, to: &mut [u64], moved: u64) {
-    const BLOCK: usize = 8;
-    let most = (rows.len() / BLOCK + 1) * BLOCK;
-    if rows.start + most <= from.len() {
-        let from = from[rows.start..rows.start + most].as_chunks::<BLOCK>().0;
-        let to = to[rows.start..rows.start + most].as_chunks_mut::<BLOCK>().0;
-        for (from, to) in from.iter().zip(to) {
-            *to = from.map(|start| start.wrapping_add(moved));
-        }
-    } else {
-        for (from, to) in from[rows.clone()].iter().zip(&mut to[rows]) {
-            *to = from.wrapping_add(moved);
-        }
     }
 }

@@ -60,7 +60,7 @@ fn visit(store: &Arc<Store>, stops: &[(usize, bool, bool)]) {
 }
 
 fn stops() -> impl Strategy<Value = Vec<(usize, bool, bool)>> {
-    // Near the last one mostly: those are the ways over changes, forth and back.
+    // Near the last one mostly: those are the ways over changes, forward and backward.
     let near = (0usize..5, any::<bool>(), prop::bool::weighted(0.1));
     let far = (0usize..40, any::<bool>(), prop::bool::weighted(0.1));
     prop::collection::vec(prop_oneof![3 => near, 1 => far], 1..40).prop_map(|moves| {
@@ -186,6 +186,24 @@ fn a_change_that_does_not_fit_is_refused() {
             assert_eq!(cursor.outward(), store.snapshot(1).unwrap().degrees(9).1, "{what}");
         }
     }
+}
+
+/// A change that follows an empty step is not written by Kymo, but it is read.
+#[test]
+fn a_change_of_an_empty_step() {
+    let folder = tempfile::tempdir().unwrap();
+    let edge = vec![(8, 8, 2.0)];
+    let (strange, entries) = small(folder.path().join("other"), [vec![], edge, vec![], vec![]]);
+    let path = folder.path().join("s");
+    write(&path, &[Snapshot::default(), Snapshot::default()], 9, &[], 1);
+    let mut manifest = Manifest::read(&path).unwrap();
+    std::fs::copy(strange.join(&entries.parts[1].file.name), path.join(&manifest.parts[1].file.name))
+        .unwrap();
+    manifest.parts[1] = entries.parts[1].clone();
+    manifest.write(&path).unwrap();
+    let store = Arc::new(Store::open(&path).unwrap());
+    assert_eq!(&*store.snapshot(1).unwrap().edges, &[Edge::new(8, 8)]);
+    visit(&store, &[(0, true, false), (1, true, false), (0, true, false)]);
 }
 
 /// A step that is not there is refused with how many there are, and the cursor stays where it is.
