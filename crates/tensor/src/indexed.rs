@@ -112,7 +112,8 @@ mod tests {
 
     #[test]
     fn rows_are_put_together_when_they_are_read_and_not_before() {
-        let (rows, index) = (Resident::from(vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), Resident::from(vec![2, 0, 2]));
+        let (rows, index) =
+            (Resident::from(vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), Resident::from(vec![2, 0, 2]));
         let arena = Arena::new();
         let mut tape = Tape::new(&arena);
         let x = tape.indexed(2, &rows, &index).unwrap();
@@ -132,7 +133,8 @@ mod tests {
         let mut edges: Vec<(u32, u32)> = (0..9000u32).map(|k| (k * k % 700, k * 31 % 700)).collect();
         edges.extend((0..5000).map(|k| (3, k % 700)));
         let pattern = Arc::new(Pattern::from_edges(count, count, edges).unwrap());
-        let values: Vec<f32> = (0..pattern.entries()).map(|k| ((k * 37 % 101) as f32 - 50.0) / 31.0).collect();
+        let values: Vec<f32> =
+            (0..pattern.entries()).map(|k| ((k * 37 % 101) as f32 - 50.0) / 31.0).collect();
         let values = Arc::new(Resident::from(values));
         let numbers = |rows: usize| -> Vec<f32> {
             (0..rows * width).map(|k| ((k * 53 % 97) as f32 - 48.0) / 17.0).collect()

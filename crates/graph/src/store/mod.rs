@@ -143,6 +143,8 @@ impl Store {
             None => {
                 let entry = &self.manifest.parts[index];
                 let part = Part::open(&self.path, entry, self.manifest.vertices, self.split)?;
+                // Checking it has gone through all of it; most of that is not needed soon.
+                part.release();
                 self.parts[index].get_or_init(|| part)
             }
         };

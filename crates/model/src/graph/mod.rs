@@ -169,7 +169,8 @@ impl Graph {
 
     /// What has been asked for so far.
     pub fn asked(&self) -> Asked {
-        let transposed = |pattern: Option<&Arc<Pattern>>| pattern.is_some_and(|pattern| pattern.is_transposed());
+        let transposed =
+            |pattern: Option<&Arc<Pattern>>| pattern.is_some_and(|pattern| pattern.is_transposed());
         Asked {
             normalised: [0, 1, 2].map(|kind| self.normalised[kind].get().is_some()),
             with_loops: self.with_loops.get().is_some(),
@@ -387,7 +388,10 @@ mod tests {
         assert_eq!(right.values[..5], [0.2, 0.8, 2.0 / 6.0, 0.5, 1.0 / 6.0]);
         let both = graph.normalised(Normalisation::Both).unwrap();
         assert!((both.values[1] - 4.0 / (5.0f32 * 6.0).sqrt()).abs() < 1e-6);
-        assert_eq!(graph.normalised(Normalisation::None).unwrap().values[..], graph.rows().unwrap().looped(None).weights.unwrap());
+        assert_eq!(
+            graph.normalised(Normalisation::None).unwrap().values[..],
+            graph.rows().unwrap().looped(None).weights.unwrap()
+        );
         assert_eq!(graph.mean().unwrap().values[..], [1.0, 1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0]);
     }
 
@@ -422,7 +426,8 @@ mod tests {
         ];
         for graph in [weighted, ones] {
             let rows = graph.rows().unwrap();
-            let again = || Graph::new(rows.starts.into(), rows.sources.into(), rows.weights.map(<[f32]>::to_vec));
+            let again =
+                || Graph::new(rows.starts.into(), rows.sources.into(), rows.weights.map(<[f32]>::to_vec));
             for ask in asks {
                 let lazy = again().unwrap();
                 let expected = ask(&lazy);
@@ -449,7 +454,8 @@ mod tests {
         let part = || graph().part(&[0, 1], &[2], true).unwrap();
         let asked = {
             let part = part();
-            (part.normalised(Normalisation::Both).unwrap(), part.diffusion().unwrap());
+            part.normalised(Normalisation::Both).unwrap();
+            part.diffusion().unwrap();
             part.asked()
         };
         let reduced = part().reduced(asked).unwrap();

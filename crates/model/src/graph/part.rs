@@ -27,9 +27,8 @@ impl Graph {
                 column;
         }
         let rows = self.rows()?;
-        let row = |vertex: u32| {
-            rows.starts[vertex as usize] as usize..rows.starts[vertex as usize + 1] as usize
-        };
+        let row =
+            |vertex: u32| rows.starts[vertex as usize] as usize..rows.starts[vertex as usize + 1] as usize;
         let (mut starts, mut sources) = (vec![0], Vec::new());
         let mut weights = rows.weights.map(|_| Vec::new());
         for &vertex in own {

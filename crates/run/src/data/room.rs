@@ -117,7 +117,14 @@ impl Room {
 
     /// The room of a worker that has parts of snapshots, whose sizes are its plan's affair.
     pub fn of_parts(memory: usize, window: usize, threads: usize) -> Room {
-        Room { snapshots: memory, products: None, ahead: window, windows: WINDOWS, readers: threads.max(1), step: 0 }
+        Room {
+            snapshots: memory,
+            products: None,
+            ahead: window,
+            windows: WINDOWS,
+            readers: threads.max(1),
+            step: 0,
+        }
     }
 }
 

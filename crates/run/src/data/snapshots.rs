@@ -177,8 +177,10 @@ impl Snapshots {
     pub fn held_bytes(&self) -> usize {
         let state = self.shared.state();
         let all = || state.kept.values().chain(state.passing.values());
-        let segments: BTreeMap<*const Segment, usize> =
-            all().filter_map(|loaded| loaded.segment()).map(|held| (Arc::as_ptr(held), held.bytes())).collect();
+        let segments: BTreeMap<*const Segment, usize> = all()
+            .filter_map(|loaded| loaded.segment())
+            .map(|held| (Arc::as_ptr(held), held.bytes()))
+            .collect();
         all().map(|loaded| loaded.bytes() + loaded.slots.bytes()).sum::<usize>()
             + segments.values().sum::<usize>()
     }

@@ -107,6 +107,8 @@ impl WholeSteps {
         };
         let piece = self.piece(t, &mut cursor);
         cursors().push(cursor);
+        // What was read is in memory: its pages are the system's to keep, not this process's.
+        self.store.release(t);
         piece
     }
 
@@ -119,7 +121,8 @@ impl WholeSteps {
         };
         let rows = match degrees {
             true => {
-                let inward: Vec<u32> = cursor.go_to(t)?.starts.windows(2).map(|row| (row[1] - row[0]) as u32).collect();
+                let inward: Vec<u32> =
+                    cursor.go_to(t)?.starts.windows(2).map(|row| (row[1] - row[0]) as u32).collect();
                 StepRows::Own(self.inputs.of_degrees(inward.into_iter(), cursor.outward()).into())
             }
             false => self.rows(t)?,

@@ -27,7 +27,8 @@ pub fn outputs(
         for sample in samples {
             progress.check()?;
             let (window, by) = (window(sample), evaluator(sample, size));
-            let outputs = if is_mine(sample) { worker.evaluate(window.clone(), None, false)?.0 } else { Vec::new() };
+            let outputs =
+                if is_mine(sample) { worker.evaluate(window.clone(), None, false)?.0 } else { Vec::new() };
             if let Some(outputs) = gathered(worker, &window, outputs, by)? {
                 each(worker, sample, outputs)?;
             }

@@ -23,7 +23,7 @@ pub fn left_behind(path: &Path) -> (Vec<u8>, Vec<Value>) {
         log.lines().chain([&summary[..]]).map(|text| serde_json::from_str(text).unwrap()).collect();
     for value in &mut all {
         let fields = value.as_object_mut().unwrap();
-        for field in ["seconds", "edges_per_second", "memory", "overhead", "workers"] {
+        for field in ["seconds", "edges_per_second", "memory", "overhead", "snapshots", "workers"] {
             fields.remove(field);
         }
     }

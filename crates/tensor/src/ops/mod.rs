@@ -19,7 +19,6 @@ mod fused;
 mod gated;
 mod gated_on;
 mod gather;
-mod lazy;
 mod graph_attention;
 mod graph_attention_back;
 mod graph_attention_loops;
@@ -27,6 +26,7 @@ mod graph_attention_on;
 mod gru;
 mod gru_on;
 mod head_dots;
+mod lazy;
 mod linear;
 mod loss;
 mod lstm;
@@ -48,8 +48,8 @@ mod thin;
 mod turned;
 
 use crate::cuda::Source;
-pub(crate) use lazy::LazyProduct;
 pub(crate) use gather::{expect_indices, for_each_row};
+pub(crate) use lazy::LazyProduct;
 pub(crate) use pointwise::gather_by;
 pub(crate) use sums::permuted;
 
