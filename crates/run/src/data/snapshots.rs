@@ -250,8 +250,9 @@ impl Shared {
     /// Turns to a window: what passes through and is not needed soon goes.
     fn begin(&self, window: &Range<Step>) {
         let mut state = self.state();
-        if state.next.front() == Some(window) {
-            state.next.pop_front();
+        // Those before it were passed over: an epoch may go on where it was interrupted.
+        if let Some(place) = state.next.iter().position(|next| next == window) {
+            state.next.drain(..=place);
         }
         state.now = window.clone().map(|t| self.key(t, window).0).collect();
         let State { kept, passing, now, next, .. } = &mut *state;

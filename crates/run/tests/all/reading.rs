@@ -113,6 +113,23 @@ fn windows_that_nobody_expected_are_read_at_once() {
     assert_eq!(recorder.totals().of(Kind::Prepare).count, 0);
 }
 
+/// An epoch that goes on in the middle expects windows that never come.
+#[test]
+fn windows_that_are_passed_over_are_not_read_for_ever() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = Arc::new(Numbers::default());
+    let (snapshots, _) = snapshots(&store(&folder), source.clone(), ROOM);
+    snapshots.expect(windows(0));
+    let left = &windows(0)[20..];
+    for window in left {
+        std::thread::sleep(Duration::from_millis(1));
+        snapshots.window(window).unwrap();
+    }
+    let reads = source.reads.lock().unwrap().len();
+    // The first windows may have been read before anybody said that they are not needed.
+    assert!(reads <= 4 * left.len() + 2 * ROOM.ahead + 4, "{reads}");
+}
+
 #[test]
 fn an_error_comes_out_where_its_step_is_needed() {
     let folder = tempfile::tempdir().unwrap();
