@@ -104,7 +104,7 @@ impl<'a> Frame<'a> {
             Some(view) => matrix.of(self.graph)?.times(tape, view.features)?,
             // What is not kept need not be there whole.
             None if x == self.features && !keeps => {
-                let Weighted { pattern, values } = matrix.of(self.graph)?;
+                let Weighted { pattern, values, .. } = matrix.of(self.graph)?;
                 return tape.product_later(pattern, values, x);
             }
             None => matrix.of(self.graph)?.times(tape, x)?,

@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 use crate::cuda::{Device, Resident};
 use crate::error::{Error, Result};
 use crate::lines::Lines;
+use crate::ops::factored;
 
 /// The places of the non-zeros of a matrix, row by row. A place may occur more than once: its values add up.
 #[derive(Debug)]
@@ -96,9 +97,15 @@ impl Pattern {
     }
 
     /// Brings what has been built to a GPU, with the values of its entries, before they are asked for there.
-    pub fn bring(&self, device: &Device, values: Option<&Resident>) -> Result<()> {
-        self.by_row.on(device)?;
-        values.map_or(Ok(()), |values| values.on(device).map(drop))?;
+    /// Where values are the products of `factors` of both ends, those are brought instead.
+    pub fn bring(&self, device: &Device, values: Option<&Resident>, factors: Option<&[f32]>) -> Result<()> {
+        let lines = self.by_row.on(device)?;
+        match (values, factors) {
+            (Some(values), Some(factors)) => values
+                .make_on(device, |output| factored(device, lines, device.upload(factors)?.all(), output))?,
+            (Some(values), None) => drop(values.on(device)?),
+            (None, _) => {}
+        }
         if let Some(columns) = self.by_column.get() {
             let lines = columns.on(device)?;
             values.map_or(Ok(()), |values| values.transposed_on(device, lines).map(drop))?;

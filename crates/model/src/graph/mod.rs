@@ -17,6 +17,7 @@ use kymo_tensor::pattern::Pattern;
 use kymo_tensor::{Device, Error, Result};
 
 use part::Part;
+use rows::Looped;
 
 /// The edges of a snapshot in compressed rows by target: row `v` lists the in-neighbours of `v`.
 ///
@@ -74,6 +75,7 @@ impl Asked {
         pattern(loops, transposed[0], looped)
             + pattern(plain, transposed[1], edges)
             + pattern(self.diffusion, transposed[2], edges)
+            + u64::from(self.normalised[Normalisation::Both as usize]) * 4 * vertices
             + 4 * (normalised * looped + u64::from(self.mean) * edges + 2 * u64::from(self.diffusion) * edges)
     }
 }
@@ -162,9 +164,10 @@ impl Graph {
         let walks = self.walks().or(self.diffusion.get());
         let matrices = self.normalised.iter().filter_map(OnceLock::get).chain(self.mean.get());
         for matrix in matrices.chain(walks.into_iter().flatten()) {
-            matrix.pattern.bring(device, Some(&matrix.values))?;
+            let factors = matrix.factors.as_ref().map(|factors| &factors[..]);
+            matrix.pattern.bring(device, Some(&matrix.values), factors)?;
         }
-        self.patterns().into_iter().flatten().try_for_each(|pattern| pattern.bring(device, None))
+        self.patterns().into_iter().flatten().try_for_each(|pattern| pattern.bring(device, None, None))
     }
 
     /// What has been asked for so far.
@@ -270,14 +273,17 @@ impl Graph {
     fn normalised_from(&self, rows: &Rows<'_>, kind: Normalisation) -> Result<Weighted> {
         kept(&self.normalised[kind as usize], || {
             let looped = rows.looped(self.order());
-            let values = match &self.part {
-                Some(part) => looped.values(kind, &part.degrees),
-                None => looped.values(kind, &looped.degrees()),
+            let factors = match &self.part {
+                Some(part) => Looped::factors(kind, &part.degrees),
+                None => Looped::factors(kind, &looped.degrees()),
             };
+            let values = Arc::new(looped.values(kind, &factors).into());
+            let is_product = kind == Normalisation::Both && looped.weights.is_none() && self.part.is_none();
+            let factors = is_product.then(|| Arc::new(factors));
             let pattern = kept(&self.with_loops, || {
                 Ok(Arc::new(Pattern::new(self.columns(), looped.starts, looped.columns)?))
             })?;
-            Ok(Weighted { pattern, values: Arc::new(values.into()) })
+            Ok(Weighted { pattern, values, factors })
         })
     }
 
@@ -296,7 +302,7 @@ impl Graph {
                 std::iter::repeat_n(1.0 / count as f32, count)
             };
             let values: Vec<f32> = rows.starts.windows(2).flat_map(share).collect();
-            Ok(Weighted { pattern: self.plain_from(rows)?, values: Arc::new(values.into()) })
+            Ok(Weighted { pattern: self.plain_from(rows)?, values: Arc::new(values.into()), factors: None })
         })
     }
 
@@ -349,8 +355,8 @@ impl Graph {
             }
             let back = Arc::new(Pattern::new(vertices, starts, columns)?);
             Ok([
-                Weighted { pattern: self.plain_from(rows)?, values: Arc::new(along.into()) },
-                Weighted { pattern: back, values: Arc::new(against.into()) },
+                Weighted { pattern: self.plain_from(rows)?, values: Arc::new(along.into()), factors: None },
+                Weighted { pattern: back, values: Arc::new(against.into()), factors: None },
             ])
         })
     }

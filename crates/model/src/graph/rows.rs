@@ -93,27 +93,32 @@ impl Looped {
         }
     }
 
-    /// The values of the entries. An edge at a vertex of degree 0 has weight 0.
-    pub(super) fn values(&self, kind: Normalisation, degrees: &[f32]) -> Vec<f32> {
+    /// What entries are multiplied by for the degrees of their ends. An edge at a vertex of degree 0 has
+    /// weight 0.
+    pub(super) fn factors(kind: Normalisation, degrees: &[f32]) -> Vec<f32> {
         let inverse = |power: fn(f32) -> f32| -> Vec<f32> {
             degrees.iter().map(|&degree| if degree > 0.0 { 1.0 / power(degree) } else { 0.0 }).collect()
         };
-        let of_degrees = match kind {
+        match kind {
             Normalisation::Both => inverse(f32::sqrt),
             Normalisation::Right => inverse(|degree| degree),
             Normalisation::None => Vec::new(),
-        };
+        }
+    }
+
+    /// The values of the entries.
+    pub(super) fn values(&self, kind: Normalisation, factors: &[f32]) -> Vec<f32> {
         let mut values = Vec::with_capacity(self.columns.len());
         for (target, row) in self.starts.windows(2).enumerate() {
             let range = row[0] as usize..row[1] as usize;
             // Which it is does not change from row to row, so it costs nothing to ask here and not within.
             match kind {
                 Normalisation::Both => {
-                    let of_target = of_degrees[target];
+                    let of_target = factors[target];
                     let columns = self.columns[range].iter();
-                    values.extend(columns.map(|&source| of_degrees[source as usize] * of_target));
+                    values.extend(columns.map(|&source| factors[source as usize] * of_target));
                 }
-                Normalisation::Right => values.extend(range.map(|_| of_degrees[target])),
+                Normalisation::Right => values.extend(range.map(|_| factors[target])),
                 Normalisation::None => values.extend(range.map(|_| 1.0)),
             }
         }

@@ -29,6 +29,8 @@ pub struct Weighted {
     pub pattern: Arc<Pattern>,
     /// What, in the order of the pattern.
     pub values: Arc<Resident>,
+    /// Where each value is the product of a factor of its row and of its column, those.
+    pub(super) factors: Option<Arc<Vec<f32>>>,
 }
 
 impl Weighted {
@@ -50,6 +52,7 @@ impl Weighted {
         Ok(Weighted {
             pattern: Arc::new(Pattern::new(count, starts, places)?),
             values: Arc::new(values.into()),
+            factors: None,
         })
     }
 
@@ -71,6 +74,7 @@ impl Weighted {
             Ok(Weighted {
                 pattern: Arc::new(Pattern::new(columns, starts, places)?),
                 values: Arc::new(values.into()),
+                factors: None,
             })
         };
         Ok([half(true)?, half(false)?])

@@ -3,10 +3,12 @@
 //! They take the steps of the next windows one after the other, as long as there is room for them. An error
 //! is left to the one who needs the step: it meets it again when its turn comes, and reports it.
 
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Instant;
 
+use kymo_graph::Step;
 use kymo_trace::Kind;
 
 use super::snapshots::Shared;
@@ -37,23 +39,31 @@ impl Readers {
     }
 }
 
-/// Reads what is wanted until it is over.
+/// Reads what is wanted until it is over, a window after the other.
 fn read(shared: &Shared) {
+    let mut on: Option<Range<Step>> = None;
     let mut state = shared.state();
     while !state.ended {
-        match shared.wish(&state) {
-            Some((t, window)) => {
-                drop(state);
-                let begun = Instant::now();
-                let read = shared.get(t, &window);
-                shared.recorder.record(Kind::Prepare, "snapshot", begun, 0);
-                // Where it fails, nobody should try again and again before its turn comes.
-                if read.is_err() {
-                    shared.state().next.clear();
-                }
-                state = shared.state();
-            }
-            None => state = shared.wait(state),
+        let wish = shared.wish(&state, on.as_ref());
+        let window = wish.as_ref().map(|(_, window)| window.clone());
+        if on != window {
+            let before = on.take();
+            state.taken.retain(|taken| Some(taken) != before.as_ref());
+            state.taken.extend(window.clone());
+            on = window;
+        }
+        let Some((t, window)) = wish else {
+            state = shared.wait(state);
+            continue;
+        };
+        drop(state);
+        let begun = Instant::now();
+        let read = shared.get(t, &window);
+        shared.recorder.record(Kind::Prepare, "snapshot", begun, 0);
+        state = shared.state();
+        // Where it fails, nobody should try again and again before its turn comes.
+        if read.is_err() {
+            state.next.clear();
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::error::Result;
 const WINDOWS: usize = 16;
 
 /// What snapshots may take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Room {
     /// Bytes for snapshots and features that are kept.
     pub snapshots: usize,
@@ -24,6 +24,8 @@ pub struct Room {
     pub readers: usize,
     /// Bytes of a step.
     pub step: usize,
+    /// Whether pages of the store are let go as soon as they were read: there is no room for them.
+    pub releases: bool,
 }
 
 /// What the snapshots of a store take when they are prepared with what a model asks of them.
@@ -37,6 +39,8 @@ pub struct Sizes {
     pub step: usize,
     /// Bytes that a reader works in.
     pub reader: usize,
+    /// Bytes of the store, as it is mapped.
+    pub mapped: usize,
     /// Bytes of the features of a window and of what is read ahead of the next, at most.
     pub window: usize,
 }
@@ -61,6 +65,7 @@ impl Sizes {
             step: asked.bytes(vertices, largest) as usize,
             // Rows before and after a step is taken.
             reader: 2 * rows as usize,
+            mapped: store.bytes() as usize,
             ..Sizes::default()
         };
         if inputs.are_degrees() {
@@ -101,10 +106,13 @@ impl Room {
             windows: WINDOWS,
             readers: 1,
             step: sizes.step,
+            releases: true,
         };
         if snapshots <= memory {
-            let readers = threads.max(1);
-            return Room { snapshots, products: Some(memory - snapshots), readers, ahead: window, ..room };
+            let (readers, with_pages) = (threads.max(1), snapshots.saturating_add(sizes.mapped));
+            let releases = with_pages > memory;
+            let products = Some(memory - if releases { snapshots } else { with_pages });
+            return Room { snapshots, products, readers, ahead: window, releases, ..room };
         }
         // What passes through needs to be there in time more than others need to be kept: half of the room
         // is for that, if it takes as much.
@@ -117,14 +125,8 @@ impl Room {
 
     /// The room of a worker that has parts of snapshots, whose sizes are its plan's affair.
     pub fn of_parts(memory: usize, window: usize, threads: usize) -> Room {
-        Room {
-            snapshots: memory,
-            products: None,
-            ahead: window,
-            windows: WINDOWS,
-            readers: threads.max(1),
-            step: 0,
-        }
+        let room = Room { snapshots: memory, products: None, ahead: window, ..Room::default() };
+        Room { windows: WINDOWS, readers: threads.max(1), ..room }
     }
 }
 
@@ -144,13 +146,17 @@ pub fn largest_step(store: &Store) -> Result<u64> {
 mod tests {
     use super::*;
 
-    const SIZES: Sizes = Sizes { structure: 10_000, features: 2_000, step: 100, reader: 60, window: 400 };
+    const SIZES: Sizes =
+        Sizes { structure: 10_000, features: 2_000, step: 100, reader: 60, mapped: 1_000, window: 400 };
 
     #[test]
     fn what_all_snapshots_leave_is_for_products() {
         let room = Room::new(&SIZES, 20_000, 4, 3);
-        assert_eq!((room.snapshots, room.products), (12_750, Some(7_250)));
+        assert_eq!((room.snapshots, room.products, room.releases), (12_750, Some(6_250), false));
         assert_eq!((room.ahead, room.readers, room.step), (4, 3, 100));
+        // Where pages of the store do not fit as well, they are let go.
+        let room = Room::new(&SIZES, 13_000, 4, 3);
+        assert_eq!((room.snapshots, room.products, room.releases), (12_750, Some(250), true));
         assert_eq!(Room::new(&SIZES, 12_750, 4, 0).readers, 1, "somebody has to read");
     }
 

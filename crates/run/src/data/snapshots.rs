@@ -109,6 +109,8 @@ pub(super) struct State {
     now: BTreeSet<Key>,
     /// The windows that come next.
     pub(super) next: VecDeque<Range<Step>>,
+    /// Those whose steps a reader is going through.
+    pub(super) taken: Vec<Range<Step>>,
     pub(super) ended: bool,
 }
 
@@ -267,22 +269,30 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// The next step that somebody should read, if there is room for it.
-    pub(super) fn wish(&self, state: &State) -> Option<(Step, Range<Step>)> {
+    /// The next step that a reader should read, if there is room for it: of the window it is `on`, because
+    /// the step before is the nearest to come from, or of one that no other reader has taken.
+    pub(super) fn wish(&self, state: &State, on: Option<&Range<Step>>) -> Option<(Step, Range<Step>)> {
         let waiting = |key: &Key| state.get(key).is_none() && !state.reading.contains(key);
-        let mut beyond = 0;
-        for window in state.next.iter().take(self.room.windows) {
+        let (mut free, mut taken, mut beyond) = (None, None, 0);
+        'windows: for window in state.next.iter().take(self.room.windows) {
             for t in window.clone() {
                 let key = self.key(t, window).0;
                 if waiting(&key) {
                     // What will not be kept may take the room of the steps ahead, and no more.
                     let fits = self.budget.left() >= self.room.step * (1 + state.reading.len());
-                    return (fits || beyond < self.room.ahead).then(|| (t, window.clone()));
+                    if !(fits || beyond < self.room.ahead) {
+                        break 'windows;
+                    }
+                    if on == Some(window) {
+                        return Some((t, window.clone()));
+                    }
+                    let place = if state.taken.contains(window) { &mut taken } else { &mut free };
+                    place.get_or_insert_with(|| (t, window.clone()));
                 }
                 beyond += usize::from(!state.kept.contains_key(&key) && !state.now.contains(&key));
             }
         }
-        None
+        free.or(taken)
     }
 
     /// The snapshot of step `t` of a window: read now, unless it is there or on its way.
@@ -306,6 +316,9 @@ impl Shared {
         if let Some(device) = &self.device {
             graph.bring(device)?;
             rows.bring(device, t)?;
+        }
+        if self.room.releases {
+            self.store.release(t);
         }
         self.spend(0, begun.elapsed());
         let slots = ReuseSlots::new(self.products.clone());

@@ -107,8 +107,6 @@ impl WholeSteps {
         };
         let piece = self.piece(t, &mut cursor);
         cursors().push(cursor);
-        // What was read is in memory: its pages are the system's to keep, not this process's.
-        self.store.release(t);
         piece
     }
 

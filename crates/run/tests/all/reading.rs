@@ -67,7 +67,8 @@ fn number(rows: &StepRows) -> f32 {
     }
 }
 
-const ROOM: Room = Room { snapshots: 0, products: Some(0), ahead: 3, windows: 16, readers: 2, step: 100 };
+const ROOM: Room =
+    Room { snapshots: 0, products: Some(0), ahead: 3, windows: 16, readers: 2, step: 100, releases: true };
 
 #[test]
 fn every_window_gets_its_steps_however_little_room_there_is() {

@@ -115,8 +115,7 @@ impl LinesOn {
             cuts.push([line as i32, parts as i32, (parts + count) as i32, 0]);
             lines_of_parts.resize(parts + count, line as i32);
         }
-        // Parts, then whole lines, the longest first: the last to start should not take long.
-        segments.sort_by_key(|segment: &[i32; 4]| (segment[3] == 0, segment[1] - segment[2]));
+        let segments = longest_first(&segments);
         Ok(LinesOn {
             others: device.upload(lines.others())?,
             origins: lines.origins().map(|origins| device.upload(origins)).transpose()?,
@@ -154,5 +153,39 @@ impl LinesOn {
     /// Of each part the line that it belongs to.
     pub fn lines_of_parts(&self) -> Slice<'_> {
         self.lines_of_parts.all()
+    }
+}
+
+/// Parts, then whole lines, the longest first: the last to start should not take long. Lengths are few, so
+/// they are counted, not compared.
+fn longest_first(segments: &[[i32; 4]]) -> Vec<[i32; 4]> {
+    let bucket = |segment: &[i32; 4]| {
+        let shorter = SEGMENT - ((segment[2] - segment[1]) as usize).min(SEGMENT);
+        if segment[3] == 0 { SEGMENT + 1 + shorter } else { shorter }
+    };
+    let mut next = vec![0; 2 * (SEGMENT + 1) + 1];
+    segments.iter().for_each(|segment| next[bucket(segment) + 1] += 1);
+    (1..next.len()).for_each(|bucket| next[bucket] += next[bucket - 1]);
+    let mut sorted = vec![[0; 4]; segments.len()];
+    for segment in segments {
+        let place = &mut next[bucket(segment)];
+        sorted[*place] = *segment;
+        *place += 1;
+    }
+    sorted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_are_in_the_order_of_a_stable_sort() {
+        let segment = |i: i32| [i, 10 * i, 10 * i + (i * 37) % (SEGMENT as i32 + 1), i32::from(i % 3 == 0)];
+        let segments: Vec<[i32; 4]> = (0..2000).map(segment).collect();
+        let mut expected = segments.clone();
+        expected.sort_by_key(|segment: &[i32; 4]| (segment[3] == 0, segment[1] - segment[2]));
+        assert_eq!(longest_first(&segments), expected);
+        assert!(longest_first(&[]).is_empty());
     }
 }

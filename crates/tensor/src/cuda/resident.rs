@@ -57,6 +57,17 @@ impl<T: bytemuck::Pod> Resident<T> {
 }
 
 impl Resident {
+    /// Makes the copy on the GPU there, where it is not there yet.
+    pub(crate) fn make_on(&self, device: &Device, make: impl FnOnce(Slice<'_>) -> Result<()>) -> Result<()> {
+        if self.resident.get().is_none() {
+            let memory = device.take(self.values.len())?;
+            make(memory.all())?;
+            // Another thread may have been faster: then its copy, which is the same, stays.
+            let _ = self.resident.set(Arc::new(memory));
+        }
+        Ok(())
+    }
+
     /// The values of the entries of a sparse matrix in the order of `lines`, which are its columns.
     pub(crate) fn transposed_on(&self, device: &Device, lines: &LinesOn) -> Result<Slice<'_>> {
         resident(&self.transposed, || {

@@ -51,7 +51,7 @@ use crate::cuda::Source;
 pub(crate) use gather::{expect_indices, for_each_row};
 pub(crate) use lazy::LazyProduct;
 pub(crate) use pointwise::gather_by;
-pub(crate) use sums::permuted;
+pub(crate) use sums::{factored, permuted};
 
 pub use dropout::Places;
 pub use linear::{multiply, multiply_into, weight_gradient};

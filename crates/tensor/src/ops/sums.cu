@@ -156,6 +156,18 @@ extern "C" __global__ void permute(wide count, const int* origins, const float* 
     if (i < count) permuted[i] = values[origins[i]];
 }
 
+// Of each entry, the product of the factors of its line and of its other end. A warp has a segment.
+extern "C" __global__ void __launch_bounds__(256)
+    factored(int count, const int4* segments, const int* others, const float* factors,
+             const int* line_of_part, float* values) {
+    const int number = (int)(thread_number() / 32), lane = threadIdx.x % 32;
+    if (number >= count) return;
+    const int4 segment = __ldg(segments + number);
+    const float mine = factors[segment.w ? line_of_part[segment.x] : segment.x];
+    for (int entry = segment.y + lane; entry < segment.z; entry += 32)
+        values[entry] = factors[others[entry]] * mine;
+}
+
 // For each entry and head, the product of the row of its line and the row of its other end. A warp has a
 // segment; for each entry its lanes go through the columns of a head.
 extern "C" __global__ void __launch_bounds__(256)

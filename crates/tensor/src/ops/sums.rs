@@ -129,6 +129,24 @@ pub(crate) fn dots(
     device.run(&SUMS, "dots", &[], Launch::each(32 * lines.count), &arguments)
 }
 
+/// Of each entry, the product of the factors of both its ends.
+pub(crate) fn factored(
+    device: &Device,
+    lines: &LinesOn,
+    factors: Slice<'_>,
+    output: Slice<'_>,
+) -> Result<()> {
+    let arguments = [
+        Argument::from(lines.count as i32),
+        lines.segments().into(),
+        lines.others().into(),
+        factors.into(),
+        lines.lines_of_parts().into(),
+        output.into(),
+    ];
+    device.run(&SUMS, "factored", &[], Launch::each(32 * lines.count), &arguments)
+}
+
 /// Values of entries in the order of lines that number them otherwise.
 pub(crate) fn permuted(device: &Device, lines: &LinesOn, values: Slice<'_>, output: Slice<'_>) -> Result<()> {
     let Some(origins) = lines.origins() else { return device.copy(values, output) };
