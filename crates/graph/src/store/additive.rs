@@ -5,7 +5,8 @@
 //! the room is at most twice that of the changes, and a step is rebuilt by reading at most twice its own
 //! size.
 
-use super::part::{FeatureRecords, Records};
+use super::part::Records;
+use super::pending::FeatureRecords;
 use crate::error::{Error, Result};
 use crate::snapshot::Vertex;
 use crate::step::FeatureChange;

@@ -13,6 +13,7 @@ mod feature_change;
 mod manifest;
 mod output;
 mod part;
+mod pending;
 mod rows;
 mod window;
 mod writer;

@@ -15,7 +15,7 @@ use super::additive::{Additive, Split, cost};
 use super::arrays::{Array, FileEntry, write};
 use super::manifest::{FeatureFacts, FeatureKind, Manifest, PartEntry};
 use super::output::{check_free, check_outside, exists, is_ours};
-use super::part::Pending;
+use super::pending::Pending;
 use crate::delta::Delta;
 use crate::error::{Error, Result};
 use crate::ids::Ids;

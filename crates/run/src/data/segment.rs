@@ -173,7 +173,8 @@ impl<'a> Columns<'a> {
 }
 
 impl Inputs {
-    /// Reads a segment: what is in memory meanwhile is the segment. By one thread: others read other segments.
+    /// Reads a segment: what is in memory meanwhile is the segment. One thread does it: others read other
+    /// segments.
     pub fn read_segment(&self, store: &Store, number: usize) -> Result<Segment> {
         let steps = self.segments[number].clone();
         let (width, vertices) = (self.constant_width(), self.vertices);

@@ -2,8 +2,8 @@
 //!
 //! Training goes round and round, and a cache that throws out the oldest of a circle throws out the one that
 //! is needed next: so those that are read first are kept, and the others pass through, each as long as the
-//! windows around it. Who trains says which windows come next ([`Snapshots::expect`]); readers prepare their
-//! steps meanwhile ([`super::ahead`]).
+//! windows around it. The one who trains says which windows come next ([`Snapshots::look_ahead`]); readers
+//! prepare their steps meanwhile ([`super::ahead`]).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
@@ -94,7 +94,7 @@ pub(super) struct Shared {
     pub(super) state: Mutex<State>,
     /// Something was read, is wanted, or is no longer.
     pub(super) changed: Condvar,
-    /// Nanoseconds that reading took, whoever did it, and that others waited for it.
+    /// Nanoseconds that reading took, at all who read, and that others waited for it.
     spent: [AtomicU64; 2],
 }
 
@@ -201,7 +201,7 @@ impl Snapshots {
     }
 
     /// Says which windows come next, in order; what was said before is forgotten.
-    pub fn expect(&self, windows: Vec<Range<Step>>) {
+    pub fn look_ahead(&self, windows: Vec<Range<Step>>) {
         let mut state = self.shared.state();
         let missing = |window: &Range<Step>| {
             window.clone().any(|t| !state.kept.contains_key(&self.shared.key(t, window).0))

@@ -229,10 +229,10 @@ impl Worker {
     }
 
     /// Says which iterations come next, so that their snapshots are read before their turn comes.
-    pub fn expect(&self, iterations: &[Iteration]) {
+    pub fn look_ahead(&self, iterations: &[Iteration]) {
         let mine = iterations.iter().flat_map(|iteration| iteration.of(self.group.rank()));
         let windows = mine.flat_map(|batch| batch.windows.iter().map(|window| window.steps.clone()));
-        self.snapshots().expect(windows.collect());
+        self.snapshots().look_ahead(windows.collect());
     }
 
     /// One iteration: every worker runs its batches, then all take a step of the optimiser.

@@ -23,7 +23,9 @@ pub fn outputs(
         let window = |sample: Step| (sample + 1).saturating_sub(length)..sample + 1;
         let (rank, size) = (worker.group.rank(), worker.group.size());
         let is_mine = |sample: Step| shares_windows || evaluator(sample, size) == rank;
-        worker.snapshots().expect(samples.clone().filter(|&sample| is_mine(sample)).map(window).collect());
+        worker
+            .snapshots()
+            .look_ahead(samples.clone().filter(|&sample| is_mine(sample)).map(window).collect());
         for sample in samples {
             progress.check()?;
             let (window, by) = (window(sample), evaluator(sample, size));
@@ -41,7 +43,7 @@ pub fn outputs(
     }
     let mut state: Option<RecurrentState> = None;
     progress.announce(samples.end as u64);
-    worker.snapshots().expect((0..samples.end).map(|step| step..step + 1).collect());
+    worker.snapshots().look_ahead((0..samples.end).map(|step| step..step + 1).collect());
     for step in 0..samples.end {
         progress.check()?;
         let (outputs, after) = worker.evaluate(step..step + 1, state.as_ref(), true)?;

@@ -58,7 +58,7 @@ pub fn train(
         let mut pace = Pace::begin();
         worker.begin_epoch(epoch, course.position.window == 0);
         let mut passed = 0;
-        worker.expect(&plan.iterations);
+        worker.look_ahead(&plan.iterations);
         for (number, iteration) in plan.iterations.iter().enumerate() {
             let size = iteration.windows().len();
             let end = passed + size;

@@ -79,7 +79,7 @@ fn every_window_gets_its_steps_however_little_room_there_is() {
         let room = Room { snapshots: kept, ahead, readers, ..ROOM };
         let (snapshots, recorder) = snapshots(&store, source.clone(), room);
         for epoch in 0..3 {
-            snapshots.expect(windows(epoch));
+            snapshots.look_ahead(windows(epoch));
             for window in windows(epoch) {
                 let (loaded, waited) = snapshots.window(&window).unwrap();
                 let steps: Vec<Step> = loaded.iter().map(|loaded| loaded.step).collect();
@@ -120,7 +120,7 @@ fn windows_that_are_passed_over_are_not_read_for_ever() {
     let folder = tempfile::tempdir().unwrap();
     let source = Arc::new(Numbers::default());
     let (snapshots, _) = snapshots(&store(&folder), source.clone(), ROOM);
-    snapshots.expect(windows(0));
+    snapshots.look_ahead(windows(0));
     let left = &windows(0)[20..];
     for window in left {
         std::thread::sleep(Duration::from_millis(1));
@@ -137,7 +137,7 @@ fn an_error_comes_out_where_its_step_is_needed() {
     let source = Arc::new(Numbers { fails_at: Some(9), ..Numbers::default() });
     let (snapshots, _) = snapshots(&store(&folder), source, Room { ahead: 20, ..ROOM });
     let all: Vec<_> = (0..36).step_by(4).map(|start| start..start + 4).collect();
-    snapshots.expect(all.clone());
+    snapshots.look_ahead(all.clone());
     for window in all {
         // The reader is far ahead.
         std::thread::sleep(Duration::from_millis(5));
@@ -154,7 +154,7 @@ fn a_reader_that_breaks_down_leaves_nobody_waiting() {
     let folder = tempfile::tempdir().unwrap();
     let source = Arc::new(Numbers { panics: true.into(), ..Numbers::default() });
     let (snapshots, _) = snapshots(&store(&folder), source.clone(), ROOM);
-    snapshots.expect(windows(0));
+    snapshots.look_ahead(windows(0));
     std::thread::sleep(Duration::from_millis(20));
     for window in windows(0) {
         assert_eq!(snapshots.window(&window).unwrap().0.len(), 4);
