@@ -63,8 +63,9 @@ impl Sizes {
         let mut sizes = Sizes {
             structure: asked.bytes(vertices.saturating_mul(steps), all) as usize,
             step: asked.bytes(vertices, largest) as usize,
-            // Rows before and after a step is taken.
-            reader: 2 * rows as usize,
+            // Rows before and after a step is taken, and changes that are put together: at most as many as
+            // there are edges, as they come in and as they go out.
+            reader: 2 * rows as usize + 24 * largest as usize,
             mapped: store.bytes() as usize,
             ..Sizes::default()
         };
