@@ -87,8 +87,11 @@ fn every_window_gets_its_steps_however_little_room_there_is() {
                 assert!(loaded.iter().all(|loaded| number(&loaded.rows) == loaded.step as f32));
                 // Those of the window, those ahead, those that are being read, and those that are kept.
                 let most = 4 + ahead + readers + kept / 100;
-                assert!(snapshots.held_steps() <= most, "{} of {most}", snapshots.held_steps());
-                assert_eq!(snapshots.held_bytes(), 100 * snapshots.held_steps());
+                // Readers go on meanwhile, and nothing goes before the next window.
+                let (before, bytes) = (snapshots.held_steps(), snapshots.held_bytes());
+                let after = snapshots.held_steps();
+                assert!(after <= most, "{after} of {most}");
+                assert!((100 * before..=100 * after).contains(&bytes), "{before} {bytes} {after}");
             }
         }
         let reads = source.reads.lock().unwrap().clone();
@@ -97,7 +100,7 @@ fn every_window_gets_its_steps_however_little_room_there_is() {
         assert_eq!(reads.len() == 40, kept == 100_000, "what is kept is read once, and only that");
         assert!(recorder.totals().of(Kind::Prepare).count > 0, "nobody read ahead");
         let reading = snapshots.reading();
-        assert!(reading.spent >= reads.len() as f64 * 2e-4 && reading.waited > 0.0, "{reading:?}");
+        assert!(reading.spent > 0.0 && reading.waited > 0.0, "{reading:?}");
         assert_eq!(snapshots.left()[0], kept.saturating_sub(4_000).max(kept % 100), "{kept}");
     }
 }
