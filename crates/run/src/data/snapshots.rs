@@ -252,6 +252,11 @@ impl Shared {
     /// Turns to a window: what passes through and is not needed soon goes.
     fn begin(&self, window: &Range<Step>) {
         let mut state = self.state();
+        // Where all is there, nobody needs to know: to wake readers for nothing would cost more than a small
+        // window does.
+        if state.next.is_empty() && state.passing.is_empty() {
+            return;
+        }
         // Those before it were passed over: an epoch may go on where it was interrupted.
         if let Some(place) = state.next.iter().position(|next| next == window) {
             state.next.drain(..=place);
