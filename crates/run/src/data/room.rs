@@ -65,7 +65,7 @@ impl Sizes {
             step: asked.bytes(vertices, largest) as usize,
             // Rows before and after a step is taken, and changes that are put together: at most as many as
             // there are edges, as they come in and as they go out.
-            reader: 2 * rows as usize + 24 * largest as usize,
+            reader: 2 * rows as usize + if weighted { 48 } else { 24 } * largest as usize,
             mapped: store.bytes() as usize,
             ..Sizes::default()
         };
