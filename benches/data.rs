@@ -15,8 +15,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use kymo::graph::generate::{self, Params};
-use kymo::graph::store::{Cursor, EdgeChange};
+use kymo::graph::store::{Cursor, EdgeChange, SharedRows};
 use kymo::graph::{Csr, Diffmap, Edge, Progress, Snapshot, StepEdges, Store};
+use kymo::model::{Graph, Normalisation};
+use kymo::tensor::Pattern;
 
 const KYMO: &str = env!("CARGO_BIN_EXE_kymo");
 
@@ -177,6 +179,12 @@ fn stored() {
 fn prepare() {
     println!("rows of a step by a cursor, one thread; 169,000 vertices, 1.8 M edges, 12 steps, no weights");
     println!("  change  to the next step  copying it  ratio   a whole step  to any step  snapshot and rows");
+    println!("          with the matrix of graph convolution: to the next step, copying its arrays, ratio");
+    let asked = {
+        let seen = Graph::new(vec![0, 0], Vec::new(), None).unwrap();
+        seen.normalised(Normalisation::Both).unwrap();
+        seen.asked()
+    };
     let folder = tempfile::tempdir().unwrap();
     for percent in [1.0, 5.0, 13.0, 50.0] {
         let kind = generate::find("power-law").unwrap();
@@ -194,16 +202,34 @@ fn prepare() {
         let all: Vec<usize> = (0..params.steps).collect();
         let (wholes, changes): (Vec<usize>, Vec<usize>) = all[1..].iter().partition(|&&t| is_whole(t));
         let mut cursor = Cursor::new(store.clone());
-        let mut copy = cursor.go_to(0).unwrap().clone();
+        let mut copy = store.snapshot(0).unwrap().by_target(store.vertices());
+        let mut with_loops = Cursor::with_loops(store.clone());
         let edges = copy.columns.len() as f64;
         // One after the other over the same steps, and the fastest of each: others use the machine too.
         let mut next = vec![f64::INFINITY; params.steps];
         let [mut copying, mut any, mut rebuilt] = [next.clone(), next.clone(), next.clone()];
+        let [mut prepared, mut copying_prepared] = [next.clone(), next.clone()];
         for _ in 0..7 {
             for &t in &all {
                 next[t] = next[t].min(fastest(1, || drop(black_box(cursor.go_to(t).map(|_| ())))));
                 let rows = cursor.go_to(t).unwrap();
                 copying[t] = copying[t].min(fastest(1, || copy_into(rows, black_box(&mut copy))));
+            }
+            for &t in &all {
+                let mut graph = None;
+                prepared[t] = prepared[t].min(fastest(1, || {
+                    let rows = with_loops.go_to(t).unwrap();
+                    let (starts, columns) = (rows.starts.clone(), rows.columns.clone());
+                    let pattern = Pattern::shared(store.vertices(), starts, columns).unwrap();
+                    let made = Graph::looped(pattern, store.edges(t).unwrap(), asked);
+                    made.complete();
+                    graph = Some(made);
+                }));
+                let matrix = graph.unwrap().normalised(Normalisation::Both).unwrap();
+                let arrays = (matrix.pattern.starts(), matrix.pattern.places(), &matrix.values[..]);
+                copying_prepared[t] = copying_prepared[t].min(fastest(1, || {
+                    drop(black_box((arrays.0.to_vec(), arrays.1.to_vec(), arrays.2.to_vec())));
+                }));
             }
             for t in all.iter().map(|i| (i * 7 + 3) % params.steps) {
                 any[t] = any[t].min(fastest(1, || drop(black_box(cursor.go_to(t).map(|_| ())))));
@@ -229,6 +255,9 @@ fn prepare() {
             time(any),
             rebuilt * 1e3
         );
+        let steps = if changes.is_empty() { &wholes } else { &changes };
+        let (made, copied) = (mean(&prepared, steps), mean(&copying_prepared, steps));
+        println!("          {:>16} {:>8.2} ms {:>6.2}", time(made), copied * 1e3, made / copied);
         if percent == 50.0 {
             first_use(&store);
         }
@@ -258,7 +287,7 @@ fn first_use(store: &Store) {
     );
 }
 
-fn copy_into(rows: &Csr, copy: &mut Csr) {
+fn copy_into(rows: &SharedRows, copy: &mut Csr) {
     copy.starts.clone_from(&rows.starts);
     copy.columns.clone_from(&rows.columns);
     copy.weights.clone_from(&rows.weights);

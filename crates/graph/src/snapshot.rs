@@ -26,6 +26,12 @@ impl Edge {
         Self((target as u64) << 32 | source as u64)
     }
 
+    /// Whether it ends where it starts.
+    #[inline]
+    pub const fn is_loop(&self) -> bool {
+        self.source() == self.target()
+    }
+
     /// Where the edge starts.
     #[inline]
     pub const fn source(self) -> Vertex {

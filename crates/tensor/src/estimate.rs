@@ -66,7 +66,12 @@ impl MemoryEstimate {
 
     /// Numbers of the host that would be brought to the GPU once and stay there.
     pub(crate) fn hold<T>(&self, values: &[T], numbers: usize) {
-        if numbers > 0 && self.count().held.insert(values.as_ptr().addr(), numbers).is_none() {
+        self.hold_named(values.as_ptr().addr(), numbers);
+    }
+
+    /// The same for numbers that an address stands for.
+    pub(crate) fn hold_named(&self, address: usize, numbers: usize) {
+        if numbers > 0 && self.count().held.insert(address, numbers).is_none() {
             self.take(room(4 * numbers));
         }
     }

@@ -6,7 +6,7 @@
 //! segments compute is put together in order.
 
 use std::ops::Range;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use rayon::prelude::*;
 
@@ -38,8 +38,8 @@ pub(crate) type Cut<'o> = (&'o mut [f32], Range<usize>);
 /// Entries sorted by line.
 #[derive(Debug)]
 pub(crate) struct Lines {
-    starts: Vec<u64>,
-    others: Vec<u32>,
+    starts: Arc<Vec<u64>>,
+    others: Arc<Vec<u32>>,
     origins: Option<Vec<u32>>,
     pieces: Vec<Piece>,
     segments: usize,
@@ -48,7 +48,7 @@ pub(crate) struct Lines {
 
 impl Lines {
     /// Lines whose entries are numbered in the order in which they are given; `starts` has been checked.
-    pub fn new(starts: Vec<u64>, others: Vec<u32>) -> Self {
+    pub fn new(starts: Arc<Vec<u64>>, others: Arc<Vec<u32>>) -> Self {
         let (pieces, segments) = pieces(&starts, 0..starts.len() - 1);
         Lines { starts, others, origins: None, pieces, segments, resident: OnceLock::new() }
     }
@@ -70,6 +70,7 @@ impl Lines {
             (others[at], origins[at]) = (other(origin), origin as u32);
         }
         let (pieces, segments) = pieces(&starts, 0..count);
+        let (starts, others) = (Arc::new(starts), Arc::new(others));
         Lines { starts, others, origins: Some(origins), pieces, segments, resident: OnceLock::new() }
     }
 
@@ -262,7 +263,7 @@ mod tests {
         }
         assert_eq!((line, entry as u64), (lengths.len(), starts[lengths.len()]));
 
-        let lines = Lines::new(starts.clone(), vec![0; entry]);
+        let lines = Lines::new(Arc::new(starts.clone()), Arc::new(vec![0; entry]));
         let (mut output, mut scratch) = (vec![0.0; lengths.len() * 2], vec![0.0; segments * 2]);
         let (jobs, cuts) = lines.deal_lines(2, &mut output, &mut scratch);
         assert_eq!(cuts.iter().map(|(_, segments)| segments.clone()).collect::<Vec<_>>(), [0..5, 5..7, 7..9]);

@@ -3,8 +3,9 @@
 //! The neighbours of a vertex are a row: the rows of a product are sums over neighbours. The transpose, which
 //! gradients need, is built when it is first asked for: layers over constant features never do.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
+use crate::cuda::lines::LinesOn;
 use crate::cuda::{Device, Resident};
 use crate::error::{Error, Result};
 use crate::lines::Lines;
@@ -16,11 +17,18 @@ pub struct Pattern {
     columns: usize,
     by_row: Lines,
     by_column: OnceLock<Lines>,
+    /// The transpose on a GPU, where the host has none.
+    by_column_on: OnceLock<LinesOn>,
 }
 
 impl Pattern {
     /// The pattern whose row `r` has its entries at `places[starts[r]..starts[r + 1]]`, which are columns.
     pub fn new(columns: usize, starts: Vec<u64>, places: Vec<u32>) -> Result<Self> {
+        Pattern::shared(columns, Arc::new(starts), Arc::new(places))
+    }
+
+    /// The same of arrays that others have as well.
+    pub fn shared(columns: usize, starts: Arc<Vec<u64>>, places: Arc<Vec<u32>>) -> Result<Self> {
         let wrong = |problem: String| Err(Error::settings("pattern", problem));
         if starts.first() != Some(&0) || starts.last() != Some(&(places.len() as u64)) {
             return wrong(format!("rows must start at 0 and end at {}", places.len()));
@@ -37,7 +45,12 @@ impl Pattern {
         if !places.is_empty() && last as usize >= columns {
             return wrong(format!("an entry is in column {last}, there are {columns}"));
         }
-        Ok(Pattern { columns, by_row: Lines::new(starts, places), by_column: OnceLock::new() })
+        Ok(Pattern {
+            columns,
+            by_row: Lines::new(starts, places),
+            by_column: OnceLock::new(),
+            by_column_on: OnceLock::new(),
+        })
     }
 
     /// The pattern with an entry for each pair of row and column, sorted by row.
@@ -93,7 +106,12 @@ impl Pattern {
 
     /// Whether the transpose has been built.
     pub fn is_transposed(&self) -> bool {
-        self.by_column.get().is_some()
+        self.by_column.get().is_some() || self.by_column_on.get().is_some()
+    }
+
+    /// Builds the transpose on a GPU, for those who know that it will be asked for there.
+    pub fn transpose_on(&self, device: &Device) -> Result<()> {
+        self.by_column_on(device).map(drop)
     }
 
     /// Brings what has been built to a GPU, with the values of its entries, before they are asked for there.
@@ -106,8 +124,8 @@ impl Pattern {
             (Some(values), None) => drop(values.on(device)?),
             (None, _) => {}
         }
-        if let Some(columns) = self.by_column.get() {
-            let lines = columns.on(device)?;
+        if self.is_transposed() {
+            let lines = self.by_column_on(device)?;
             values.map_or(Ok(()), |values| values.transposed_on(device, lines).map(drop))?;
         }
         Ok(())
@@ -115,6 +133,21 @@ impl Pattern {
 
     pub(crate) fn by_row(&self) -> &Lines {
         &self.by_row
+    }
+
+    /// The transpose on a GPU: that of the host, or made there where the host has none.
+    pub(crate) fn by_column_on(&self, device: &Device) -> Result<&LinesOn> {
+        if let Some(columns) = self.by_column.get() {
+            return columns.on(device);
+        }
+        if let Some(columns) = self.by_column_on.get() {
+            return Ok(columns);
+        }
+        let mut starts = vec![0u64; self.columns + 1];
+        self.places().iter().for_each(|&column| starts[column as usize + 1] += 1);
+        (0..self.columns).for_each(|column| starts[column + 1] += starts[column]);
+        let columns = LinesOn::transposed(device, self.by_row.on(device)?, &starts)?;
+        Ok(self.by_column_on.get_or_init(|| columns))
     }
 
     pub(crate) fn by_column(&self) -> &Lines {

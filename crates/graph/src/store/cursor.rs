@@ -8,15 +8,17 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::Store;
 use super::change::{EdgeChange, EdgeList};
 use super::fates::{Fates, Weight};
-use super::{Store, rows};
+use super::rows::{self, NewRows, Rows};
 use crate::error::Result;
-use crate::snapshot::{Csr, Step};
+use crate::snapshot::{Step, Vertex};
 
 /// Goes from step to step of a store and has the rows of the step it is at.
 pub struct Cursor {
     store: Arc<Store>,
+    has_loops: bool,
     at: Option<Step>,
     here: Side,
     there: Side,
@@ -27,15 +29,37 @@ pub struct Cursor {
     counted: Option<Step>,
 }
 
+/// The rows of a step. Who keeps the arrays keeps them as they are: then the cursor goes on into others.
+#[derive(Clone, Debug, Default)]
+pub struct SharedRows {
+    /// Row `v` is `starts[v]..starts[v + 1]` of the other arrays.
+    pub starts: Arc<Vec<u64>>,
+    /// The sources, ascending within a row.
+    pub columns: Arc<Vec<Vertex>>,
+    /// Their weights; absent when all are 1.
+    pub weights: Option<Vec<f32>>,
+}
+
 /// One set of buffers; `spare` are the weights while the rows have none.
+#[derive(Default)]
 struct Side {
-    rows: Csr,
+    rows: SharedRows,
     spare: Vec<f32>,
 }
 
 impl Side {
-    const EMPTY: Side =
-        Side { rows: Csr { starts: Vec::new(), columns: Vec::new(), weights: None }, spare: Vec::new() };
+    /// Takes the buffers for rows, or new ones where others keep them, to be given back to [`Side::fill`].
+    fn empty(&mut self) -> (Vec<u64>, Vec<Vertex>) {
+        let SharedRows { starts, columns, .. } = &mut self.rows;
+        (
+            Arc::into_inner(std::mem::take(starts)).unwrap_or_default(),
+            Arc::into_inner(std::mem::take(columns)).unwrap_or_default(),
+        )
+    }
+
+    fn fill(&mut self, (starts, columns): (Vec<u64>, Vec<Vertex>)) {
+        (self.rows.starts, self.rows.columns) = (Arc::new(starts), Arc::new(columns));
+    }
 
     /// Takes the buffer for weights, to be given back to [`Side::give`].
     fn take(&mut self) -> Vec<f32> {
@@ -66,14 +90,20 @@ impl Cursor {
     pub fn new(store: Arc<Store>) -> Cursor {
         Cursor {
             store,
+            has_loops: false,
             at: None,
-            here: Side::EMPTY,
-            there: Side::EMPTY,
+            here: Side::default(),
+            there: Side::default(),
             plain: Fates::EMPTY,
             weighted: Fates::EMPTY,
             outward: Vec::new(),
             counted: None,
         }
+    }
+
+    /// A cursor over a store without weights whose rows have a loop at every vertex, stored or not.
+    pub fn with_loops(store: Arc<Store>) -> Cursor {
+        Cursor { has_loops: true, ..Cursor::new(store) }
     }
 
     /// The step the cursor is at; `None` before the first, and where the way to one was damaged.
@@ -82,7 +112,7 @@ impl Cursor {
     }
 
     /// Goes to step `t` and gives its rows by target: those of `snapshot(t)`.
-    pub fn go_to(&mut self, t: Step) -> Result<&Csr> {
+    pub fn go_to(&mut self, t: Step) -> Result<&SharedRows> {
         if self.at != Some(t) {
             let way = self.way(t)?;
             // What is here may be overwritten on the way: the cursor is nowhere until it has arrived.
@@ -111,7 +141,7 @@ impl Cursor {
         if self.counted != self.at {
             self.outward.clear();
             self.outward.resize(self.store.vertices(), 0);
-            for &source in &self.here.rows.columns {
+            for &source in &self.here.rows.columns[..] {
                 self.outward[source as usize] += 1;
             }
             self.counted = self.at;
@@ -158,7 +188,13 @@ impl Cursor {
         let EdgeChange::Whole(EdgeList { edges, weights }) = self.store.edge_change(whole)? else {
             return Err(self.store.no_whole());
         };
-        rows::fill(edges, self.store.vertices(), &mut self.here.rows);
+        let (mut starts, mut columns) = self.here.empty();
+        let new = (&mut starts, &mut columns);
+        match self.has_loops {
+            true => rows::fill_with_loops(edges, self.store.vertices(), new),
+            false => rows::fill(edges, self.store.vertices(), new),
+        }
+        self.here.fill((starts, columns));
         let mut copied = self.here.take();
         copied.clear();
         copied.extend_from_slice(weights.unwrap_or_default());
@@ -168,55 +204,71 @@ impl Cursor {
 
     /// Passes over changes, and keeps up the outward degrees where they are to be counted.
     fn pass(&mut self, t: Step, way: Way, count: bool) -> Result<()> {
-        let Cursor { store, here, there, plain, weighted, outward, .. } = self;
+        let Cursor { store, here, there, plain, weighted, outward, has_loops, .. } = self;
         let mut is_weighted = here.rows.weights.is_some();
         for step in way.steps.clone() {
             is_weighted |= store.edge_change(step)?.is_weighted();
         }
         let outward = count.then_some(&mut outward[..]);
         let edges = here.rows.columns.len();
+        let (mut starts, mut columns) = there.empty();
+        let new_rows = (&mut starts, &mut columns);
+        let way = Course { store, t, way, has_loops: *has_loops };
         if is_weighted {
             if here.rows.weights.is_none() {
                 here.spare.clear();
                 here.spare.resize(edges, 1.0);
             }
             let (old, mut new) = (here.rows.weights.as_ref().unwrap_or(&here.spare), there.take());
-            turn(store, (t, way), weighted, (&here.rows, old), (&mut there.rows, &mut new), outward)?;
+            let old_rows = (&here.rows.starts[..], &here.rows.columns[..]);
+            way.turn(weighted, (old_rows, old), (new_rows, &mut new), outward)?;
             there.give(new);
         } else {
             there.spare = there.take();
             let (old, mut new) = (vec![(); edges], Vec::new());
-            turn(store, (t, way), plain, (&here.rows, &old), (&mut there.rows, &mut new), outward)?;
+            let old_rows = (&here.rows.starts[..], &here.rows.columns[..]);
+            way.turn(plain, (old_rows, &old), (new_rows, &mut new), outward)?;
         }
+        there.fill((starts, columns));
         std::mem::swap(here, there);
         Ok(())
     }
 }
 
-/// Turns the old rows into the new ones.
-fn turn<W: Weight>(
-    store: &Store,
-    (t, way): (Step, Way),
-    fates: &mut Fates<W>,
-    old: (&Csr, &[W]),
-    new: (&mut Csr, &mut Vec<W>),
-    outward: Option<&mut [u32]>,
-) -> Result<()> {
-    fates.clear();
-    let damaged = |problem| store.inconsistent(t, problem);
-    for step in way.steps {
-        fates.push(store.edge_change(step)?).map_err(damaged)?;
-    }
-    let (edges, fates) = fates.combine().map_err(damaged)?;
-    if way.back {
-        fates.iter_mut().for_each(|fate| fate.reverse());
-    }
-    rows::apply(old, (edges, fates), new).map_err(damaged)?;
-    if let Some(outward) = outward {
-        for (edge, [before, after]) in edges.iter().zip(fates) {
-            let degree = &mut outward[edge.source() as usize];
-            *degree = *degree + u32::from(after.is_some()) - u32::from(before.is_some());
+/// A way to step `t`.
+struct Course<'s> {
+    store: &'s Store,
+    t: Step,
+    way: Way,
+    has_loops: bool,
+}
+
+impl Course<'_> {
+    /// Turns the old rows into the new ones.
+    fn turn<W: Weight>(
+        self,
+        fates: &mut Fates<W>,
+        old: (Rows<'_>, &[W]),
+        new: (NewRows<'_>, &mut Vec<W>),
+        outward: Option<&mut [u32]>,
+    ) -> Result<()> {
+        let Course { store, t, way, has_loops } = self;
+        fates.clear();
+        let damaged = |problem| store.inconsistent(t, problem);
+        for step in way.steps {
+            fates.push(store.edge_change(step)?, !has_loops).map_err(damaged)?;
         }
+        let (edges, fates) = fates.combine().map_err(damaged)?;
+        if way.back {
+            fates.iter_mut().for_each(|fate| fate.reverse());
+        }
+        rows::apply(old, (edges, fates), new).map_err(damaged)?;
+        if let Some(outward) = outward {
+            for (edge, [before, after]) in edges.iter().zip(fates) {
+                let degree = &mut outward[edge.source() as usize];
+                *degree = *degree + u32::from(after.is_some()) - u32::from(before.is_some());
+            }
+        }
+        Ok(())
     }
-    Ok(())
 }

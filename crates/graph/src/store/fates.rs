@@ -1,6 +1,6 @@
 //! What becomes of edges over some steps: sorted lists of fates, combined pairwise into one.
 
-use super::change::EdgeChange;
+use super::change::{EdgeChange, EdgeList};
 use crate::delta::Mismatch;
 use crate::snapshot::Edge;
 
@@ -122,9 +122,18 @@ impl<W: Weight> Fates<W> {
         self.lists.ends.clear();
     }
 
-    /// Adds what a later step changes. (A whole step changes everything: it has no place here.)
-    pub fn push(&mut self, change: EdgeChange<'_>) -> Result<(), Mismatch> {
+    /// Adds what a later step changes, loops or not. (A whole step changes everything: it has no place here.)
+    pub fn push(&mut self, change: EdgeChange<'_>, loops: bool) -> Result<(), Mismatch> {
         let EdgeChange::Delta { removed, added, reweighted, weights } = change else { return Ok(()) };
+        let is_loop = |list: &EdgeList<'_>| list.edges.iter().any(Edge::is_loop);
+        if !loops && (is_loop(&removed) || is_loop(&added)) {
+            let rest = |list: EdgeList<'_>| -> Vec<Edge> {
+                list.edges.iter().filter(|edge| !edge.is_loop()).copied().collect()
+            };
+            let (removed, added) = (rest(removed), rest(added));
+            let gone = |_| [Some(W::default()), None];
+            return self.lists.merge((&removed, gone), (&added, |_| [None, Some(W::default())]));
+        }
         let gone = |index| [Some(W::at(removed.weights, index)), None];
         let come = |index| [None, Some(W::at(added.weights, index))];
         self.lists.merge((removed.edges, gone), (added.edges, come))?;

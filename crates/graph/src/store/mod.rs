@@ -27,7 +27,7 @@ use arrays::Arrays;
 use part::{Part, Records};
 
 pub use change::{EdgeChange, EdgeList};
-pub use cursor::Cursor;
+pub use cursor::{Cursor, SharedRows};
 pub use feature_change::{ChangeCounts, ChangedSegments, StoredFeatures};
 pub use manifest::{FeatureFacts, FeatureKind, LabelFacts, Manifest, VERSION};
 pub use window::FeatureWindow;
@@ -191,6 +191,17 @@ impl Store {
                 break;
             }
         }
+    }
+
+    /// Whether weights are stored.
+    pub fn has_weights(&self) -> Result<bool> {
+        Ok(self.part_bytes(&["added.weight", "removed.weight", "reweighted.weight"])? > 0)
+    }
+
+    /// Whether all edges of a step are stored, and not what changed.
+    pub fn is_whole(&self, t: Step) -> Result<bool> {
+        let (part, within) = self.part(t)?;
+        Ok(part.counts(within).2)
     }
 
     /// How many edges step `t` has, without a look at them.

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::fates::{Fate, Weight};
 use crate::delta::{Mismatch, seek};
-use crate::snapshot::{Csr, Edge, Vertex};
+use crate::snapshot::{Edge, Vertex};
 
 /// Entries that are looked at or copied at once: more than lie between two changes where a tenth changes.
 const BLOCK: usize = 16;
@@ -26,20 +26,56 @@ const INSIDE: [u32; 2 * BLOCK] = {
     inside
 };
 
-/// Fills the rows, but for the weights, with these sorted edges.
-pub fn fill(edges: &[Edge], vertices: usize, rows: &mut Csr) {
-    rows.columns.resize(edges.len(), 0);
-    rows.starts.clear();
-    rows.starts.resize(vertices + 1, 0);
+/// Rows apart from their weights: where each begins, and the sources in it.
+pub type Rows<'r> = (&'r [u64], &'r [Vertex]);
+
+/// Rows that are filled anew.
+pub type NewRows<'r> = (&'r mut Vec<u64>, &'r mut Vec<Vertex>);
+
+/// Fills rows with these sorted edges.
+pub fn fill(edges: &[Edge], vertices: usize, (starts, columns): NewRows<'_>) {
+    room(columns, edges.len());
+    columns.truncate(edges.len());
+    starts.clear();
+    starts.resize(vertices + 1, 0);
     // The last edge of a row says where the next one begins; empty rows begin where the one before does.
-    for ((edge, column), end) in edges.iter().zip(&mut rows.columns).zip(1..) {
+    for ((edge, column), end) in edges.iter().zip(columns).zip(1..) {
         *column = edge.source();
-        rows.starts[edge.target() as usize + 1] = end;
+        starts[edge.target() as usize + 1] = end;
     }
     let mut latest = 0;
-    for start in &mut rows.starts {
+    for start in starts {
         latest = latest.max(*start);
         *start = latest;
+    }
+}
+
+/// Fills rows with these sorted edges and a loop at every vertex.
+pub fn fill_with_loops(edges: &[Edge], vertices: usize, (starts, columns): NewRows<'_>) {
+    columns.clear();
+    columns.reserve(edges.len() + vertices);
+    starts.clear();
+    starts.push(0);
+    let mut edges = edges.iter().peekable();
+    for vertex in 0..vertices as Vertex {
+        while let Some(edge) = edges.next_if(|edge| edge.target() == vertex && edge.source() < vertex) {
+            columns.push(edge.source());
+        }
+        columns.push(vertex);
+        edges.next_if(|edge| edge.target() == vertex && edge.is_loop());
+        while let Some(edge) = edges.next_if(|edge| edge.target() == vertex) {
+            columns.push(edge.source());
+        }
+        starts.push(columns.len() as u64);
+    }
+}
+
+/// Sees to it that there are this many numbers or more. Pages of new memory are zero: they need not be written.
+fn room(numbers: &mut Vec<Vertex>, length: usize) {
+    if numbers.capacity() < length {
+        *numbers = vec![0; length];
+    } else if numbers.len() < length {
+        numbers.resize(length, 0);
     }
 }
 
@@ -47,32 +83,32 @@ pub fn fill(edges: &[Edge], vertices: usize, rows: &mut Csr) {
 ///
 /// Weights come apart from the rows, because they may be of no size.
 pub fn apply<W: Weight>(
-    (old, old_weights): (&Csr, &[W]),
+    ((old_starts, old_columns), old_weights): (Rows<'_>, &[W]),
     (edges, fates): (&[Edge], &[Fate<W>]),
-    (new, new_weights): (&mut Csr, &mut Vec<W>),
+    ((new_starts, new_columns), new_weights): (NewRows<'_>, &mut Vec<W>),
 ) -> Result<(), Mismatch> {
     let appear = fates.iter().filter(|[before, _]| before.is_none()).count();
-    let most = old.columns.len() + appear + LONG;
-    new.starts.clear();
-    new.starts.resize(old.starts.len(), SAME);
-    new.columns.resize(most, 0);
+    let most = old_columns.len() + appear + LONG;
+    new_starts.clear();
+    new_starts.resize(old_starts.len(), SAME);
+    room(new_columns, most);
     new_weights.resize(most, W::default());
-    let (columns, weights, starts) = (&mut new.columns[..], &mut new_weights[..], &mut new.starts[..]);
+    let (columns, weights, starts) = (&mut new_columns[..], &mut new_weights[..], &mut new_starts[..]);
     let (mut done, mut next) = (0, 0);
     for (&edge, &[before, after]) in edges.iter().zip(fates) {
         let (source, target) = (edge.source(), edge.target() as usize);
-        let (begin, end) = (old.starts[target] as usize, old.starts[target + 1] as usize);
+        let (begin, end) = (old_starts[target] as usize, old_starts[target + 1] as usize);
         // A short row is gone through from its beginning, so that its changes do not wait for each other.
         let from = if end - begin <= BLOCK { begin } else { begin.max(done) };
-        let at = from + position(&old.columns[from..], end - from, source);
+        let at = from + position(&old_columns[from..], end - from, source);
         // At any place where there is none at this one: whether there is cannot be foreseen.
-        let here = at.min(old.columns.len().saturating_sub(1));
-        let found = (at < end) & (old.columns.get(here) == Some(&source));
+        let here = at.min(old_columns.len().saturating_sub(1));
+        let found = (at < end) & (old_columns.get(here) == Some(&source));
         let held = old_weights.get(here).copied().unwrap_or_default();
         if found != before.is_some() || !before.unwrap_or(held).same(held) {
             return Err(Mismatch(edge));
         }
-        copy(&old.columns, done..at, columns, next);
+        copy(old_columns, done..at, columns, next);
         copy(old_weights, done..at, weights, next);
         next += at - done;
         // Written also where the edge is gone: what comes next takes the place.
@@ -83,15 +119,15 @@ pub fn apply<W: Weight>(
     }
     // Where nothing changed, entries have moved as far as those of the row before.
     let mut moved = 0;
-    for (start, &before) in starts.iter_mut().zip(&old.starts) {
+    for (start, &before) in starts.iter_mut().zip(old_starts) {
         moved = if *start == SAME { moved } else { start.wrapping_sub(before) };
         *start = before.wrapping_add(moved);
     }
-    let rest = done..old.columns.len();
+    let rest = done..old_columns.len();
     let length = next + rest.len();
-    columns[next..length].copy_from_slice(&old.columns[rest.clone()]);
+    columns[next..length].copy_from_slice(&old_columns[rest.clone()]);
     weights[next..length].copy_from_slice(&old_weights[rest]);
-    new.columns.truncate(length);
+    new_columns.truncate(length);
     new_weights.truncate(length);
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use kymo_graph::store::{Cursor, EdgeChange, Manifest, Plan, Writer};
+use kymo_graph::store::{Cursor, EdgeChange, Manifest, Plan, SharedRows, Writer};
 use kymo_graph::{Csr, Edge, Ids, Snapshot, StepData, StepEdges, Store};
 use proptest::prelude::*;
 
@@ -31,17 +31,19 @@ fn write(path: &Path, graphs: &[Snapshot<'_>], vertices: usize, cuts: &[usize], 
 }
 
 /// The same rows, to the bits of their weights.
-pub fn same(a: &Csr, b: &Csr) -> bool {
-    let bits = |rows: &Csr| {
-        rows.weights.as_ref().map(|weights| weights.iter().map(|weight| weight.to_bits()).collect::<Vec<_>>())
+pub fn same(a: &SharedRows, b: &Csr) -> bool {
+    let bits = |weights: &Option<Vec<f32>>| {
+        weights.as_ref().map(|weights| weights.iter().map(|weight| weight.to_bits()).collect::<Vec<_>>())
     };
-    a.starts == b.starts && a.columns == b.columns && bits(a) == bits(b)
+    *a.starts == b.starts && *a.columns == b.columns && bits(&a.weights) == bits(&b.weights)
 }
 
 /// Goes to these steps, and asks for the degrees where that is said.
 fn visit(store: &Arc<Store>, stops: &[(usize, bool, bool)]) {
     let mut cursor = Cursor::new(store.clone());
     assert!(cursor.at().is_none() && cursor.outward().is_empty());
+    let mut with_loops = (!store.has_weights().unwrap()).then(|| Cursor::with_loops(store.clone()));
+    let mut kept = Vec::new();
     for &(stop, count, release) in stops {
         let (t, vertices) = (stop % store.steps(), store.vertices());
         let snapshot = store.snapshot(t).unwrap();
@@ -53,10 +55,22 @@ fn visit(store: &Arc<Store>, stops: &[(usize, bool, bool)]) {
             assert_eq!(cursor.outward(), outward, "step {t} of {stops:?}");
         }
         assert_eq!(cursor.at(), Some(t));
+        if let Some(cursor) = &mut with_loops {
+            let loops = (0..vertices as u32).map(|vertex| Edge::new(vertex, vertex));
+            let edges = snapshot.edges.iter().copied().chain(loops).collect();
+            let (rows, expected) =
+                (cursor.go_to(t).unwrap(), Snapshot::from_edges(edges).by_target(vertices));
+            assert!(same(rows, &expected), "step {t} of {stops:?}, with loops");
+            // One in two is kept by somebody.
+            if count {
+                kept.push((rows.clone(), expected));
+            }
+        }
         if release {
             store.release(t);
         }
     }
+    assert!(kept.iter().all(|(rows, expected)| same(rows, expected)), "rows that are kept do not change");
 }
 
 fn stops() -> impl Strategy<Value = Vec<(usize, bool, bool)>> {

@@ -17,7 +17,7 @@ use kymo_tensor::pattern::Pattern;
 use kymo_tensor::{Device, Error, Result};
 
 use part::Part;
-use rows::Looped;
+use rows::factors;
 
 /// The edges of a snapshot in compressed rows by target: row `v` lists the in-neighbours of `v`.
 ///
@@ -34,6 +34,8 @@ pub struct Graph {
     plain: OnceLock<Arc<Pattern>>,
     mean: OnceLock<Weighted>,
     diffusion: OnceLock<[Weighted; 2]>,
+    /// Which transposes were asked for when it was prepared.
+    transposed: [bool; 3],
 }
 
 /// Rows of a graph's own.
@@ -62,6 +64,12 @@ pub struct Asked {
 }
 
 impl Asked {
+    /// Whether all of it can be made of the edges with a loop at every vertex.
+    pub fn is_of_loops(&self) -> bool {
+        let (loops, others) = (self.normalised, [self.plain, self.mean, self.diffusion]);
+        (self.with_loops || loops.contains(&true)) && !others.contains(&true)
+    }
+
     /// Bytes of a snapshot that was prepared so.
     pub fn bytes(&self, vertices: u64, edges: u64) -> u64 {
         let pattern = |is_made: bool, is_transposed: bool, entries: u64| {
@@ -117,9 +125,11 @@ impl Graph {
         Graph { own: Some(own), ..Graph::empty(vertices, edges) }
     }
 
-    /// A graph that has what is asked of it and nothing else, from rows that are in order.
+    /// A graph that has what is asked of it and nothing else, from rows that are in order. Values that follow
+    /// from degrees, and transposes, are made where they are needed: see [`Graph::complete`] and
+    /// [`Graph::bring`].
     pub fn prepared(rows: &Rows<'_>, asked: Asked) -> Result<Graph> {
-        let graph = Graph::empty(rows.count(), rows.sources.len());
+        let graph = Graph { transposed: asked.transposed, ..Graph::empty(rows.count(), rows.sources.len()) };
         graph.prepare(rows, asked)?;
         Ok(graph)
     }
@@ -127,9 +137,21 @@ impl Graph {
     /// The same graph with what is asked of it and nothing else.
     pub fn reduced(mut self, asked: Asked) -> Result<Graph> {
         if let Some(own) = self.own.take() {
+            self.transposed = asked.transposed;
             self.prepare(&own.rows(), asked)?;
         }
         Ok(self)
+    }
+
+    /// The same from a pattern of the edges with a loop at every vertex, where nothing else is asked for (see
+    /// [`Asked::is_of_loops`]) and no edge has a weight. `edges` are those without the loops that were added.
+    pub fn looped(pattern: Pattern, edges: usize, asked: Asked) -> Graph {
+        let graph = Graph { transposed: asked.transposed, ..Graph::empty(pattern.rows(), edges) };
+        let pattern = graph.with_loops.get_or_init(|| Arc::new(pattern));
+        for kind in Normalisation::ALL.into_iter().filter(|&kind| asked.normalised[kind as usize]) {
+            graph.normalised[kind as usize].get_or_init(|| graph.scaled(kind, pattern.clone(), None));
+        }
+        graph
     }
 
     /// Makes what is asked for.
@@ -151,16 +173,28 @@ impl Graph {
         if asked.diffusion && self.part.is_none() {
             self.diffusion_from(rows)?;
         }
-        for (pattern, is_asked) in self.patterns().into_iter().zip(asked.transposed) {
-            if let Some(pattern) = pattern.filter(|_| is_asked) {
-                pattern.transpose();
-            }
-        }
         Ok(())
     }
 
-    /// Brings what has been made to a GPU, before it is asked for there.
+    /// The patterns whose transposes were asked for.
+    fn turned(&self) -> impl Iterator<Item = &Arc<Pattern>> {
+        self.patterns()
+            .into_iter()
+            .zip(self.transposed)
+            .filter(|&(_, asked)| asked)
+            .filter_map(|(found, _)| found)
+    }
+
+    /// Makes the values of matrices and the transposes in the memory of the host, before they are asked for
+    /// there.
+    pub fn complete(&self) {
+        self.normalised.iter().filter_map(OnceLock::get).for_each(|matrix| matrix.values.complete());
+        self.turned().for_each(|pattern| pattern.transpose());
+    }
+
+    /// Brings what has been made to a GPU, and makes the rest there, before it is asked for there.
     pub fn bring(&self, device: &Device) -> Result<()> {
+        self.turned().try_for_each(|pattern| pattern.transpose_on(device))?;
         let walks = self.walks().or(self.diffusion.get());
         let matrices = self.normalised.iter().filter_map(OnceLock::get).chain(self.mean.get());
         for matrix in matrices.chain(walks.into_iter().flatten()) {
@@ -202,6 +236,7 @@ impl Graph {
             plain: OnceLock::new(),
             mean: OnceLock::new(),
             diffusion: OnceLock::new(),
+            transposed: [false; 3],
         }
     }
 
@@ -241,8 +276,8 @@ impl Graph {
 
     fn with_loops_from(&self, rows: &Rows<'_>) -> Result<Arc<Pattern>> {
         kept(&self.with_loops, || {
-            let looped = rows.looped(self.order());
-            Ok(Arc::new(Pattern::new(self.columns(), looped.starts, looped.columns)?))
+            let (starts, columns, _) = rows.looped(self.order());
+            Ok(Arc::new(Pattern::new(self.columns(), starts, columns)?))
         })
     }
 
@@ -272,19 +307,31 @@ impl Graph {
 
     fn normalised_from(&self, rows: &Rows<'_>, kind: Normalisation) -> Result<Weighted> {
         kept(&self.normalised[kind as usize], || {
-            let looped = rows.looped(self.order());
-            let factors = match &self.part {
-                Some(part) => Looped::factors(kind, &part.degrees),
-                None => Looped::factors(kind, &looped.degrees()),
+            // Without weights, the places are all that there is to know.
+            let (pattern, weights) = match self.with_loops.get().filter(|_| rows.weights.is_none()) {
+                Some(pattern) => (pattern.clone(), None),
+                None => {
+                    let (starts, columns, weights) = rows.looped(self.order());
+                    let make = || Ok(Arc::new(Pattern::new(self.columns(), starts, columns)?));
+                    (kept(&self.with_loops, make)?, weights)
+                }
             };
-            let values = Arc::new(looped.values(kind, &factors).into());
-            let is_product = kind == Normalisation::Both && looped.weights.is_none() && self.part.is_none();
-            let factors = is_product.then(|| Arc::new(factors));
-            let pattern = kept(&self.with_loops, || {
-                Ok(Arc::new(Pattern::new(self.columns(), looped.starts, looped.columns)?))
-            })?;
-            Ok(Weighted { pattern, values, factors })
+            Ok(self.scaled(kind, pattern, weights.as_deref()))
         })
+    }
+
+    /// The matrix with these places and weights, scaled by the degrees of both ends.
+    fn scaled(&self, kind: Normalisation, pattern: Arc<Pattern>, weights: Option<&[f32]>) -> Weighted {
+        let rows = Rows { starts: pattern.starts(), sources: pattern.places(), weights };
+        let factors = match &self.part {
+            Some(part) => factors(kind, &part.degrees),
+            None => factors(kind, &rows.degrees()),
+        };
+        if kind == Normalisation::Both && weights.is_none() && self.part.is_none() {
+            return Weighted::product(pattern, factors);
+        }
+        let values = Arc::new(rows.values(kind, &factors).into());
+        Weighted { pattern, values, factors: None }
     }
 
     /// The matrix of the mean over in-neighbours, whatever their weights.
@@ -381,10 +428,10 @@ mod tests {
 
     #[test]
     fn loops_are_added_where_there_are_none() {
-        let looped = graph().rows().unwrap().looped(None);
-        assert_eq!(looped.starts, [0, 2, 5, 6, 7]);
-        assert_eq!(looped.columns, [0, 1, 0, 1, 2, 2, 3]);
-        assert_eq!(looped.weights.unwrap(), [1.0, 4.0, 2.0, 3.0, 1.0, 1.0, 1.0]);
+        let (starts, columns, weights) = graph().rows().unwrap().looped(None);
+        assert_eq!(starts, [0, 2, 5, 6, 7]);
+        assert_eq!(columns, [0, 1, 0, 1, 2, 2, 3]);
+        assert_eq!(weights.unwrap(), [1.0, 4.0, 2.0, 3.0, 1.0, 1.0, 1.0]);
     }
 
     #[test]
@@ -396,7 +443,7 @@ mod tests {
         assert!((both.values[1] - 4.0 / (5.0f32 * 6.0).sqrt()).abs() < 1e-6);
         assert_eq!(
             graph.normalised(Normalisation::None).unwrap().values[..],
-            graph.rows().unwrap().looped(None).weights.unwrap()
+            graph.rows().unwrap().looped(None).2.unwrap()
         );
         assert_eq!(graph.mean().unwrap().values[..], [1.0, 1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0]);
     }
@@ -440,6 +487,7 @@ mod tests {
                 let asked = lazy.asked();
                 let both = [Graph::prepared(&rows, asked).unwrap(), again().unwrap().reduced(asked).unwrap()];
                 for prepared in both {
+                    prepared.complete();
                     assert_eq!(prepared.asked(), asked);
                     assert_eq!((prepared.vertices(), prepared.edges()), (graph.vertices(), graph.edges()));
                     for (found, expected) in ask(&prepared).iter().zip(&expected) {
@@ -453,6 +501,32 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// A graph made of the pattern with loops is the one made of the edges.
+    #[test]
+    fn loops_that_are_there_need_not_be_added() {
+        let edges = || Graph::new(vec![0, 1, 4, 4, 4], vec![1, 0, 1, 2], None).unwrap();
+        for asks in [vec![Normalisation::Both], Normalisation::ALL.to_vec()] {
+            let lazy = edges();
+            let expected: Vec<_> = asks.iter().map(|&kind| lazy.normalised(kind).unwrap()).collect();
+            lazy.with_loops().unwrap().transpose();
+            let asked = lazy.asked();
+            assert!(asked.is_of_loops() && !edges().asked().is_of_loops());
+            let pattern = Pattern::new(4, vec![0, 2, 5, 6, 7], vec![0, 1, 0, 1, 2, 2, 3]).unwrap();
+            let graph = Graph::looped(pattern, 4, asked);
+            graph.complete();
+            assert_eq!((graph.vertices(), graph.edges(), graph.asked()), (4, 4, asked));
+            for (&kind, expected) in asks.iter().zip(&expected) {
+                let found = graph.normalised(kind).unwrap();
+                assert_eq!(found.values[..], expected.values[..]);
+                assert_eq!(found.pattern.places(), expected.pattern.places());
+            }
+        }
+        let lazy = edges();
+        lazy.with_loops().unwrap();
+        lazy.mean().unwrap();
+        assert!(!lazy.asked().is_of_loops());
     }
 
     #[test]

@@ -15,12 +15,8 @@ pub struct Rows<'r> {
     pub weights: Option<&'r [f32]>,
 }
 
-/// Rows with a loop at every vertex.
-pub(super) struct Looped {
-    pub starts: Vec<u64>,
-    pub columns: Vec<u32>,
-    pub weights: Option<Vec<f32>>,
-}
+/// Rows with a loop at every vertex: their beginnings, columns and weights.
+pub(super) type Looped = (Vec<u64>, Vec<u32>, Option<Vec<f32>>);
 
 impl Rows<'_> {
     /// How many rows there are.
@@ -77,54 +73,52 @@ impl Rows<'_> {
             }
             starts.push(columns.len() as u64);
         }
-        Looped { starts, columns, weights }
+        (starts, columns, weights)
     }
-}
 
-impl Looped {
     /// The weight that comes in at each vertex, summed in the order of the row.
     pub(super) fn degrees(&self) -> Vec<f32> {
         // Ones add up without an error until adding another one changes nothing any more.
         const LAST: u64 = 1 << f32::MANTISSA_DIGITS;
         let rows = self.starts.windows(2);
-        match &self.weights {
+        match self.weights {
             None => rows.map(|row| (row[1] - row[0]).min(LAST) as f32).collect(),
             Some(weights) => rows.map(|row| weights[row[0] as usize..row[1] as usize].iter().sum()).collect(),
         }
     }
 
-    /// What entries are multiplied by for the degrees of their ends. An edge at a vertex of degree 0 has
-    /// weight 0.
-    pub(super) fn factors(kind: Normalisation, degrees: &[f32]) -> Vec<f32> {
-        let inverse = |power: fn(f32) -> f32| -> Vec<f32> {
-            degrees.iter().map(|&degree| if degree > 0.0 { 1.0 / power(degree) } else { 0.0 }).collect()
-        };
-        match kind {
-            Normalisation::Both => inverse(f32::sqrt),
-            Normalisation::Right => inverse(|degree| degree),
-            Normalisation::None => Vec::new(),
-        }
-    }
-
     /// The values of the entries.
     pub(super) fn values(&self, kind: Normalisation, factors: &[f32]) -> Vec<f32> {
-        let mut values = Vec::with_capacity(self.columns.len());
+        let mut values = Vec::with_capacity(self.sources.len());
         for (target, row) in self.starts.windows(2).enumerate() {
             let range = row[0] as usize..row[1] as usize;
             // Which it is does not change from row to row, so it costs nothing to ask here and not within.
             match kind {
                 Normalisation::Both => {
                     let of_target = factors[target];
-                    let columns = self.columns[range].iter();
+                    let columns = self.sources[range].iter();
                     values.extend(columns.map(|&source| factors[source as usize] * of_target));
                 }
                 Normalisation::Right => values.extend(range.map(|_| factors[target])),
                 Normalisation::None => values.extend(range.map(|_| 1.0)),
             }
         }
-        if let Some(weights) = &self.weights {
+        if let Some(weights) = self.weights {
             values.iter_mut().zip(weights).for_each(|(value, weight)| *value *= weight);
         }
         values
+    }
+}
+
+/// What entries are multiplied by for the degrees of their ends. An edge at a vertex of degree 0 has
+/// weight 0.
+pub(super) fn factors(kind: Normalisation, degrees: &[f32]) -> Vec<f32> {
+    let inverse = |power: fn(f32) -> f32| -> Vec<f32> {
+        degrees.iter().map(|&degree| if degree > 0.0 { 1.0 / power(degree) } else { 0.0 }).collect()
+    };
+    match kind {
+        Normalisation::Both => inverse(f32::sqrt),
+        Normalisation::Right => inverse(|degree| degree),
+        Normalisation::None => Vec::new(),
     }
 }

@@ -41,10 +41,10 @@ impl Readers {
 
 /// Reads what is wanted until it is over, a window after the other.
 fn read(shared: &Shared) {
-    let mut on: Option<Range<Step>> = None;
+    let (mut on, mut last): (Option<Range<Step>>, Option<Step>) = (None, None);
     let mut state = shared.state();
     while !state.ended {
-        let wish = shared.wish(&state, on.as_ref());
+        let wish = shared.wish(&mut state, last, on.as_ref());
         let window = wish.as_ref().map(|(_, window)| window.clone());
         if on != window {
             let before = on.take();
@@ -57,6 +57,7 @@ fn read(shared: &Shared) {
             continue;
         };
         drop(state);
+        last = Some(t);
         let begun = Instant::now();
         let read = shared.get(t, &window);
         shared.recorder.record(Kind::Prepare, "snapshot", begun, 0);

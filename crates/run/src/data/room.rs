@@ -22,6 +22,8 @@ pub struct Room {
     pub windows: usize,
     /// Threads that read.
     pub readers: usize,
+    /// Whether all steps stay once they have been read.
+    pub holds_all: bool,
     /// Bytes of a step.
     pub step: usize,
     /// Whether pages of the store are let go as soon as they were read: there is no room for them.
@@ -106,6 +108,7 @@ impl Room {
             ahead: 1,
             windows: WINDOWS,
             readers: 1,
+            holds_all: false,
             step: sizes.step,
             releases: true,
         };
@@ -113,7 +116,7 @@ impl Room {
             let (readers, with_pages) = (threads.max(1), snapshots.saturating_add(sizes.mapped));
             let releases = with_pages > memory;
             let products = Some(memory - if releases { snapshots } else { with_pages });
-            return Room { snapshots, products, readers, ahead: window, releases, ..room };
+            return Room { snapshots, products, readers, ahead: window, holds_all: true, releases, ..room };
         }
         // What passes through needs to be there in time more than others need to be kept: half of the room
         // is for that, if it takes as much.
@@ -154,7 +157,7 @@ mod tests {
     fn what_all_snapshots_leave_is_for_products() {
         let room = Room::new(&SIZES, 20_000, 4, 3);
         assert_eq!((room.snapshots, room.products, room.releases), (12_750, Some(6_250), false));
-        assert_eq!((room.ahead, room.readers, room.step), (4, 3, 100));
+        assert_eq!((room.ahead, room.readers, room.step, room.holds_all), (4, 3, 100, true));
         // Where pages of the store do not fit as well, they are let go.
         let room = Room::new(&SIZES, 13_000, 4, 3);
         assert_eq!((room.snapshots, room.products, room.releases), (12_750, Some(250), true));
@@ -174,7 +177,7 @@ mod tests {
             }
         }
         let room = Room::new(&SIZES, 12_000, 4, 16);
-        assert_eq!((room.ahead, room.readers), (9, 4), "there is room for all that helps");
+        assert_eq!((room.ahead, room.readers, room.holds_all), (9, 4, false), "there is room for what helps");
     }
 
     #[test]

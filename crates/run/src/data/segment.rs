@@ -4,8 +4,10 @@
 //! Law: row `at(t)[v]` of a segment has the bits of row `v` of [`Inputs::rows`] at step `t`.
 
 use std::collections::VecDeque;
+use std::num::NonZero;
 use std::ops::{Range, RangeInclusive};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{Builder, available_parallelism};
 
 use kymo_graph::{Step, Store, Vertex};
 use kymo_tensor::Resident;
@@ -18,6 +20,9 @@ use crate::error::Result;
 
 #[cfg(test)]
 mod tests;
+
+/// Numbers that another thread is worth: all readers wait for the first segment.
+const ENOUGH: usize = 1 << 21;
 
 /// The rows of consecutive steps.
 pub struct Segment {
@@ -110,11 +115,24 @@ impl<'a> Columns<'a> {
         let mut changed = VecDeque::from([(0..(rows.len() / width) as Vertex).collect()]);
         match self {
             Columns::Stored(stored) => {
-                rows.chunks_mut(count * width).enumerate().for_each(|(number, rows)| {
-                    for t in steps.clone() {
-                        let places = &mut rows[(last - t) * columns..];
-                        stored.write(t, scales, number * count, places, width);
+                let (stored, threads) = (&*stored, rows.len() / ENOUGH);
+                let pieces = Mutex::new(rows.chunks_mut(count * width).enumerate());
+                let write = || {
+                    loop {
+                        let next = pieces.lock().unwrap_or_else(PoisonError::into_inner).next();
+                        let Some((number, rows)) = next else { return };
+                        for t in steps.clone() {
+                            let places = &mut rows[(last - t) * columns..];
+                            stored.write(t, scales, number * count, places, width);
+                        }
                     }
+                };
+                std::thread::scope(|scope| {
+                    for _ in 1..threads.min(available_parallelism().map_or(1, NonZero::get)) {
+                        // Where there is no thread for it, the others do its part.
+                        let _ = Builder::new().name("reader".into()).spawn_scoped(scope, &write);
+                    }
+                    write();
                 });
                 changed.extend(steps.skip(1).filter(|_| matters).map(|t| stored.changed(t)));
             }
@@ -173,8 +191,7 @@ impl<'a> Columns<'a> {
 }
 
 impl Inputs {
-    /// Reads a segment: what is in memory meanwhile is the segment. One thread does it: others read other
-    /// segments.
+    /// Reads a segment: what is in memory meanwhile is the segment.
     pub fn read_segment(&self, store: &Store, number: usize) -> Result<Segment> {
         let steps = self.segments[number].clone();
         let (width, vertices) = (self.constant_width(), self.vertices);

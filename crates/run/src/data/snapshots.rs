@@ -111,6 +111,8 @@ pub(super) struct State {
     pub(super) next: VecDeque<Range<Step>>,
     /// Those whose steps a reader is going through.
     pub(super) taken: Vec<Range<Step>>,
+    /// Steps that are good to begin at, in the order in which what follows them is needed.
+    beginnings: VecDeque<Step>,
     pub(super) ended: bool,
 }
 
@@ -209,6 +211,7 @@ impl Snapshots {
         // Those whose steps are all there would only be in the way.
         state.next = windows.into_iter().filter(missing).collect();
         if !state.next.is_empty() {
+            state.beginnings = self.shared.beginnings(&state);
             self.readers.wake(&self.shared);
             self.shared.changed.notify_all();
         }
@@ -274,9 +277,53 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// The next step that a reader should read, if there is room for it: of the window it is `on`, because
-    /// the step before is the nearest to come from, or of one that no other reader has taken.
-    pub(super) fn wish(&self, state: &State, on: Option<&Range<Step>>) -> Option<(Step, Range<Step>)> {
+    /// The steps that are stored whole, where all steps will stay: who begins there and goes on in the order
+    /// of time has no more to do than there is. Those whose followers are needed first come first.
+    fn beginnings(&self, state: &State) -> VecDeque<Step> {
+        let mut found = VecDeque::new();
+        if !self.room.holds_all || self.cells.is_some() {
+            return found;
+        }
+        let mut beginning = Vec::with_capacity(self.store.steps());
+        for t in 0..self.store.steps() {
+            // What cannot be read will be found out by those who read it.
+            let is_whole = self.store.is_whole(t).unwrap_or(true);
+            beginning.push(if is_whole { t } else { beginning.last().copied().unwrap_or(t) });
+        }
+        let mut known = BTreeSet::new();
+        for t in state.next.iter().flat_map(Clone::clone).filter(|&t| state.get(&(t, None)).is_none()) {
+            if known.insert(beginning[t]) {
+                found.push_back(beginning[t]);
+            }
+        }
+        found
+    }
+
+    /// The next step that a reader should read, if there is room for it. Where all steps will stay it is the
+    /// one behind the step it read `last`, or one that is good to begin at; else one of the window it is
+    /// `on`, whose step before is the nearest to come from, or of one that no other reader has taken.
+    pub(super) fn wish(
+        &self,
+        state: &mut State,
+        last: Option<Step>,
+        on: Option<&Range<Step>>,
+    ) -> Option<(Step, Range<Step>)> {
+        if self.room.holds_all && self.cells.is_none() {
+            let wanted = |state: &State, t: Step| {
+                let key = (t, None);
+                let is_waiting = state.get(&key).is_none() && !state.reading.contains(&key);
+                is_waiting.then(|| state.next.iter().find(|window| window.contains(&t)).cloned()).flatten()
+            };
+            if let Some((t, window)) = last.and_then(|last| Some((last + 1, wanted(state, last + 1)?))) {
+                return Some((t, window));
+            }
+            while let Some(t) = state.beginnings.pop_front() {
+                if let Some(window) = wanted(state, t) {
+                    return Some((t, window));
+                }
+            }
+        }
+        let state = &*state;
         let waiting = |key: &Key| state.get(key).is_none() && !state.reading.contains(key);
         let (mut free, mut taken, mut beyond) = (None, None, 0);
         'windows: for window in state.next.iter().take(self.room.windows) {
@@ -318,9 +365,12 @@ impl Shared {
         let _reading = Mark { shared: self, key };
         let begun = Instant::now();
         let Piece { graph, rows, vertices, neighbours } = self.source.read(t, owners.as_ref())?;
-        if let Some(device) = &self.device {
-            graph.bring(device)?;
-            rows.bring(device, t)?;
+        match &self.device {
+            Some(device) => {
+                graph.bring(device)?;
+                rows.bring(device, t)?;
+            }
+            None => graph.complete(),
         }
         if self.room.releases {
             self.store.release(t);

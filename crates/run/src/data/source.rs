@@ -3,11 +3,11 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use kymo_graph::store::Cursor;
-use kymo_graph::{Csr, Snapshot, Step, Store, Vertex};
+use kymo_graph::store::{Cursor, SharedRows};
+use kymo_graph::{Snapshot, Step, Store, Vertex};
 use kymo_model::{Asked, Graph, Rows};
 use kymo_plan::{Neighbourhood, Ownership};
-use kymo_tensor::{Device, Resident, Shape, Tape, Var};
+use kymo_tensor::{Device, Pattern, Resident, Shape, Tape, Var};
 
 use super::features::Inputs;
 use super::segment::Segment;
@@ -77,6 +77,8 @@ pub struct WholeSteps {
     inputs: Arc<Inputs>,
     asked: Asked,
     cells: Option<Arc<Cells>>,
+    /// Whether cursors see to the loops that models add.
+    has_loops: bool,
     segments: Segments,
     /// Where readers have been: who reads next goes on from the nearest.
     cursors: Mutex<Vec<Cursor>>,
@@ -92,7 +94,9 @@ impl WholeSteps {
         cells: Option<Arc<Cells>>,
     ) -> WholeSteps {
         let segments = Segments::new(store.clone(), inputs.clone());
-        WholeSteps { store, inputs, asked, cells, segments, cursors: Mutex::default() }
+        let is_plain = store.has_weights().is_ok_and(|weights| !weights) && !inputs.are_degrees();
+        let has_loops = is_plain && cells.is_none() && asked.is_of_loops();
+        WholeSteps { store, inputs, asked, cells, has_loops, segments, cursors: Mutex::default() }
     }
 
     /// A whole step, from the nearest one that a reader has been at.
@@ -103,7 +107,8 @@ impl WholeSteps {
             let behind = |cursor: &Cursor| cursor.at().and_then(|at| t.checked_sub(at)).unwrap_or(usize::MAX);
             let nearest = free.iter().enumerate().min_by_key(|(_, cursor)| behind(cursor));
             let nearest = nearest.map(|(number, _)| number);
-            nearest.map_or_else(|| Cursor::new(self.store.clone()), |number| free.swap_remove(number))
+            let new = if self.has_loops { Cursor::with_loops } else { Cursor::new };
+            nearest.map_or_else(|| new(self.store.clone()), |number| free.swap_remove(number))
         };
         let piece = self.piece(t, &mut cursor);
         cursors().push(cursor);
@@ -112,10 +117,16 @@ impl WholeSteps {
 
     fn piece(&self, t: Step, cursor: &mut Cursor) -> Result<Piece> {
         let degrees = self.inputs.are_degrees();
-        let graph = {
-            let Csr { starts, columns, weights } = cursor.go_to(t)?;
-            let rows = Rows { starts, sources: columns, weights: weights.as_deref() };
-            Graph::prepared(&rows, self.asked)?
+        let SharedRows { starts, columns, weights } = cursor.go_to(t)?;
+        let graph = match self.has_loops {
+            true => {
+                let pattern = Pattern::shared(self.store.vertices(), starts.clone(), columns.clone())?;
+                Graph::looped(pattern, self.store.edges(t)?, self.asked)
+            }
+            false => {
+                let rows = Rows { starts, sources: columns, weights: weights.as_deref() };
+                Graph::prepared(&rows, self.asked)?
+            }
         };
         let rows = match degrees {
             true => {

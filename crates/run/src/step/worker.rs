@@ -120,7 +120,9 @@ impl Worker {
         let settings = &context.settings;
         let bytes = (context.room_to_keep()? / group.size()).min(most);
         let cells = shares.map(|shares| Arc::new(Cells::new(group.clone(), shares.clone(), seams.halo)));
-        let threads = rayon::current_num_threads() / group.size();
+        // The one that keeps a GPU busy must not have to share its core.
+        let on_device = usize::from(arena.device().is_some());
+        let threads = (rayon::current_num_threads() / group.size()).saturating_sub(on_device);
         let room = match cells {
             None => Room::new(&context.sizes()?, bytes, context.window, threads),
             Some(_) => Room::of_parts(bytes, context.window, threads),
@@ -228,11 +230,12 @@ impl Worker {
         Ok((done.losses > 0).then_some(done.loss as f32))
     }
 
-    /// Says which iterations come next, so that their snapshots are read before their turn comes.
-    pub fn look_ahead(&self, iterations: &[Iteration]) {
+    /// Says which iterations come next, and which windows after them, so that their snapshots are read before
+    /// their turn comes.
+    pub fn look_ahead(&self, iterations: &[Iteration], after: Vec<Range<Step>>) {
         let mine = iterations.iter().flat_map(|iteration| iteration.of(self.group.rank()));
         let windows = mine.flat_map(|batch| batch.windows.iter().map(|window| window.steps.clone()));
-        self.snapshots().look_ahead(windows.collect());
+        self.snapshots().look_ahead(windows.chain(after).collect());
     }
 
     /// One iteration: every worker runs its batches, then all take a step of the optimiser.

@@ -9,6 +9,23 @@ use crate::error::Result;
 use crate::forward::RecurrentState;
 use crate::step::Worker;
 
+/// The window whose last step is a sample.
+fn window(sample: Step, length: usize) -> Range<Step> {
+    (sample + 1).saturating_sub(length)..sample + 1
+}
+
+/// The windows that this worker goes through for the outputs at samples, in order.
+pub fn windows(worker: &Worker, samples: Range<Step>) -> Vec<Range<Step>> {
+    let shares_windows = worker.cells().is_some();
+    if worker.context.goes_through() {
+        let is_here = shares_windows || worker.group.leads();
+        return (0..samples.end).filter(|_| is_here).map(|step| step..step + 1).collect();
+    }
+    let (length, rank, size) = (worker.context.window, worker.group.rank(), worker.group.size());
+    let mine = samples.filter(|&sample| shares_windows || evaluator(sample, size) == rank);
+    mine.map(|sample| window(sample, length)).collect()
+}
+
 /// What the model outputs at each of the samples, in order; `each` is called at the first worker.
 pub fn outputs(
     worker: &mut Worker,
@@ -17,20 +34,17 @@ pub fn outputs(
 ) -> Result<()> {
     let shares_windows = worker.cells().is_some();
     let progress = worker.progress.clone();
+    worker.snapshots().look_ahead(windows(worker, samples.clone()));
     if !worker.context.goes_through() {
-        let length = worker.context.window;
+        let (length, size) = (worker.context.window, worker.group.size());
         progress.announce(samples.len() as u64);
-        let window = |sample: Step| (sample + 1).saturating_sub(length)..sample + 1;
-        let (rank, size) = (worker.group.rank(), worker.group.size());
-        let is_mine = |sample: Step| shares_windows || evaluator(sample, size) == rank;
-        worker
-            .snapshots()
-            .look_ahead(samples.clone().filter(|&sample| is_mine(sample)).map(window).collect());
         for sample in samples {
             progress.check()?;
-            let (window, by) = (window(sample), evaluator(sample, size));
-            let outputs =
-                if is_mine(sample) { worker.evaluate(window.clone(), None, false)?.0 } else { Vec::new() };
+            let (window, by) = (window(sample, length), evaluator(sample, size));
+            let outputs = match shares_windows || by == worker.group.rank() {
+                true => worker.evaluate(window.clone(), None, false)?.0,
+                false => Vec::new(),
+            };
             if let Some(outputs) = gathered(worker, &window, outputs, by)? {
                 each(worker, sample, outputs)?;
             }
@@ -43,7 +57,6 @@ pub fn outputs(
     }
     let mut state: Option<RecurrentState> = None;
     progress.announce(samples.end as u64);
-    worker.snapshots().look_ahead((0..samples.end).map(|step| step..step + 1).collect());
     for step in 0..samples.end {
         progress.check()?;
         let (outputs, after) = worker.evaluate(step..step + 1, state.as_ref(), true)?;

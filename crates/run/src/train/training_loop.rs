@@ -12,6 +12,7 @@ use kymo_trace::schema::{EpochRecord, RunSummary};
 
 use super::evaluate::{check_finite, measure};
 use super::finish::finish;
+use super::infer::windows;
 use super::observer::{Observer, Pace};
 use crate::artifact::{Course, Folder};
 use crate::config::bytes::process_memory;
@@ -54,11 +55,11 @@ pub fn train(
         let plan = course.plan.take().unwrap_or_else(|| controller.plan(epoch));
         plan.check(&controller.epochs().windows, worker.group.size())?;
         course.schedule = controller.schedule().cloned();
-        let windows = plan.windows();
+        let count = plan.windows();
         let mut pace = Pace::begin();
         worker.begin_epoch(epoch, course.position.window == 0);
         let mut passed = 0;
-        worker.look_ahead(&plan.iterations);
+        worker.look_ahead(&plan.iterations, windows(worker, worker.split().samples(Part::Validation)));
         for (number, iteration) in plan.iterations.iter().enumerate() {
             let size = iteration.windows().len();
             let end = passed + size;
@@ -80,9 +81,9 @@ pub fn train(
             course.position.losses += done.losses;
             pace.edges += done.edges as f64;
             let every = settings.run.checkpoint_windows;
-            let due = every > 0 && passed / every < end / every && end < windows;
+            let due = every > 0 && passed / every < end / every && end < count;
             (passed, course.position.window) = (end, end);
-            let progress = pace.progress(&course.position, epochs, windows);
+            let progress = pace.progress(&course.position, epochs, count);
             worker.clock.time(Work::Log, || observer.progress(&progress));
             if due {
                 course.plan = Some(plan.clone());

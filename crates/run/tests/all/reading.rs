@@ -67,8 +67,16 @@ fn number(rows: &StepRows) -> f32 {
     }
 }
 
-const ROOM: Room =
-    Room { snapshots: 0, products: Some(0), ahead: 3, windows: 16, readers: 2, step: 100, releases: true };
+const ROOM: Room = Room {
+    snapshots: 0,
+    products: Some(0),
+    ahead: 3,
+    windows: 16,
+    readers: 2,
+    holds_all: false,
+    step: 100,
+    releases: true,
+};
 
 #[test]
 fn every_window_gets_its_steps_however_little_room_there_is() {

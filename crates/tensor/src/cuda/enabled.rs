@@ -4,8 +4,9 @@
 //! along.
 #![allow(unsafe_code)]
 
+use std::collections::VecDeque;
 use std::ffi::{CStr, CString, c_int, c_void};
-use std::sync::Mutex;
+use std::sync::{Condvar, Mutex, PoisonError};
 
 use cudarc::cublas::{result as blas, sys as blas_sys};
 use cudarc::driver::{result, sys};
@@ -18,29 +19,54 @@ pub(super) struct Driver {
     context: sys::CUcontext,
     device: sys::CUdevice,
     stream: sys::CUstream,
-    blas: blas_sys::cublasHandle_t,
+    blas: Mutex<blas_sys::cublasHandle_t>,
     facts: Facts,
-    staging: Mutex<Staging>,
+    staging: Staging,
+    /// Whether memory can be taken in the order of the stream, without waiting for what is under way.
+    pooled: bool,
 }
 
 // SAFETY: handles of the driver may be used from any thread once the context is current there, which every
-// call sees to; cuBLAS asks for one call at a time on a handle, which holds because a device is spoken to
-// under the lock of `staging` there.
+// call sees to; cuBLAS asks for one call at a time on a handle, which its lock sees to.
 unsafe impl Send for Driver {}
 // SAFETY: as above.
 unsafe impl Sync for Driver {}
 
-/// Memory of the host that the GPU can read by itself: copies from it do not wait for the stream.
+/// Memory of the host that the GPU can read by itself: copies from it do not wait for the stream. Readers fill
+/// slots of it side by side.
 struct Staging {
     at: *mut u8,
-    /// The half that is being filled, and where in it.
-    half: usize,
-    next: usize,
-    /// Recorded when the first and the second half were last used.
-    used: [sys::CUevent; 2],
+    /// Those that nobody is filling, the one that was used first in front.
+    free: Mutex<VecDeque<Slot>>,
+    freed: Condvar,
 }
 
-const HALF: usize = 8 << 20;
+/// A part of the memory for staging.
+struct Slot {
+    at: *mut u8,
+    /// Recorded when it was last used.
+    used: sys::CUevent,
+}
+
+impl Staging {
+    fn take(&self) -> Slot {
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            match free.pop_front() {
+                Some(slot) => return slot,
+                None => free = self.freed.wait(free).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+    }
+
+    fn give(&self, slot: Slot) {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner).push_back(slot);
+        self.freed.notify_one();
+    }
+}
+
+const SLOT: usize = 1 << 20;
+const SLOTS: usize = 64;
 
 /// A loaded module.
 #[derive(Clone, Copy)]
@@ -173,18 +199,22 @@ impl Driver {
                     shared_bytes: fact(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?
                         as usize,
                 };
-                let event = || result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING);
-                let at: *mut u8 = result::malloc_host(2 * HALF, 0)?.cast();
-                let staging = Staging { at, half: 0, next: 0, used: [event()?, event()?] };
-                Ok((context, device, stream, facts, Mutex::new(staging)))
+                let pooled = fact(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)? != 0;
+                // To spin would take a core from those who read.
+                let event = || result::event::create(sys::CUevent_flags::CU_EVENT_BLOCKING_SYNC);
+                let at: *mut u8 = result::malloc_host(SLOTS * SLOT, 0)?.cast();
+                let slot = |number: usize| Ok(Slot { at: at.add(number * SLOT), used: event()? });
+                let free = (0..SLOTS).map(slot).collect::<Result<_, result::DriverError>>()?;
+                let staging = Staging { at, free: Mutex::new(free), freed: Condvar::new() };
+                Ok((context, device, stream, facts, staging, pooled))
             })()
         };
-        let (context, device, stream, facts, staging) = opened.map_err(driver_problem)?;
+        let (context, device, stream, facts, staging, pooled) = opened.map_err(driver_problem)?;
         let problem = |error| format!("cuBLAS says {error:?}");
         let blas = blas::create_handle().map_err(problem)?;
         // SAFETY: both handles are new.
         unsafe { blas::set_stream(blas, stream.cast()) }.map_err(problem)?;
-        Ok(Driver { context, device, stream, blas, facts, staging })
+        Ok(Driver { context, device, stream, blas: Mutex::new(blas), facts, staging, pooled })
     }
 
     pub(super) fn facts(&self) -> &Facts {
@@ -204,8 +234,14 @@ impl Driver {
     /// Memory of the GPU; `None` where there is not enough.
     pub(super) fn allocate(&self, bytes: usize) -> Result<Option<u64>, String> {
         self.enter()?;
-        // SAFETY: the caller writes before reading.
-        match unsafe { result::malloc_sync(bytes) } {
+        // SAFETY: the caller writes before reading, and all its work is on this stream.
+        let taken = unsafe {
+            match self.pooled {
+                true => result::malloc_async(self.stream, bytes),
+                false => result::malloc_sync(bytes),
+            }
+        };
+        match taken {
             Ok(at) => Ok(Some(at)),
             Err(result::DriverError(sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY)) => Ok(None),
             Err(error) => Err(driver_problem(error)),
@@ -213,33 +249,32 @@ impl Driver {
     }
 
     pub(super) fn release(&self, at: u64) {
-        // SAFETY: it was allocated here and is released once; the driver waits for work that still uses it.
-        let _ = self.enter().map(|()| unsafe { result::free_sync(at) });
+        // SAFETY: it was allocated here and is released once, after the work that still uses it.
+        let _ = self.enter().map(|()| unsafe {
+            match self.pooled {
+                true => result::free_async(at, self.stream),
+                false => result::free_sync(at),
+            }
+        });
     }
 
     /// Copies to the GPU; the bytes may change as soon as this returns.
     pub(super) fn upload(&self, to: u64, bytes: &[u8]) -> Result<(), String> {
         self.enter()?;
-        let mut staging = self.staging.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let mut done = 0;
-        for piece in bytes.chunks(HALF) {
-            // SAFETY: the piece fits into the half that it is copied to, whose last use has ended.
+        for (number, piece) in bytes.chunks(SLOT).enumerate() {
+            let slot = self.staging.take();
+            // SAFETY: the piece fits into the slot, which is this thread's and whose last use has ended.
             let copied = unsafe {
                 (|| {
-                    if staging.next + piece.len() > HALF {
-                        result::event::record(staging.used[staging.half], self.stream)?;
-                        (staging.half, staging.next) = (1 - staging.half, 0);
-                        result::event::synchronize(staging.used[staging.half])?;
-                    }
-                    let at = staging.at.add(staging.half * HALF + staging.next);
-                    std::ptr::copy_nonoverlapping(piece.as_ptr(), at, piece.len());
-                    let staged = std::slice::from_raw_parts(at, piece.len());
-                    result::memcpy_htod_async(to + done as u64, staged, self.stream)
+                    result::event::synchronize(slot.used)?;
+                    std::ptr::copy_nonoverlapping(piece.as_ptr(), slot.at, piece.len());
+                    let staged = std::slice::from_raw_parts(slot.at, piece.len());
+                    result::memcpy_htod_async(to + (number * SLOT) as u64, staged, self.stream)?;
+                    result::event::record(slot.used, self.stream)
                 })()
             };
+            self.staging.give(slot);
             copied.map_err(driver_problem)?;
-            staging.next += piece.len();
-            done += piece.len();
         }
         Ok(())
     }
@@ -359,11 +394,11 @@ impl Driver {
         let (one, keep) = (1.0f32, product.keep);
         let real = blas_sys::cudaDataType_t::CUDA_R_32F;
         let (left, right) = (&product.left, &product.right);
-        let one_at_a_time = self.staging.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let blas = self.blas.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: the operation gives places and strides within its memory.
         let done = unsafe {
             blas::gemm_ex(
-                self.blas,
+                *blas,
                 side(right.transposed),
                 side(left.transposed),
                 product.columns as c_int,
@@ -384,7 +419,7 @@ impl Driver {
                 blas_sys::cublasGemmAlgo_t::CUBLAS_GEMM_DEFAULT,
             )
         };
-        drop(one_at_a_time);
+        drop(blas);
         done.map_err(|error| format!("cuBLAS says {error:?}"))
     }
 
@@ -419,12 +454,11 @@ impl Drop for Driver {
         unsafe {
             let _ = result::ctx::set_current(self.context);
             let _ = result::stream::synchronize(self.stream);
-            let _ = blas::destroy_handle(self.blas);
-            let staging = self.staging.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
-            for event in staging.used {
-                let _ = result::event::destroy(event);
+            let _ = blas::destroy_handle(*self.blas.get_mut().unwrap_or_else(PoisonError::into_inner));
+            for slot in self.staging.free.get_mut().unwrap_or_else(PoisonError::into_inner) {
+                let _ = result::event::destroy(slot.used);
             }
-            let _ = result::free_host(staging.at.cast());
+            let _ = result::free_host(self.staging.at.cast());
             let _ = result::stream::destroy(self.stream);
             let _ = result::primary_ctx::release(self.device);
         }

@@ -7,7 +7,8 @@
 
 use super::call::Slice;
 use super::device::Device;
-use super::memory::Memory;
+use super::memory::{Array, Arrays};
+use super::transpose::transpose;
 use crate::error::{Error, Result};
 use crate::lines::Lines;
 
@@ -23,9 +24,8 @@ pub(crate) const TILES: usize = 16;
 /// Long lines in pieces for all groups of a block.
 #[derive(Debug)]
 pub(crate) struct Pieces {
-    pieces: Memory,
-    heaps: Memory,
-    turns: Memory,
+    /// The pieces, the heaps, and how many parts of each heap and tile of columns are there.
+    arrays: Arrays<3>,
     /// How many there are.
     pub count: usize,
     /// How many of them are not a whole line.
@@ -49,40 +49,34 @@ impl Pieces {
             parts += count;
         }
         pieces.sort_by_key(|piece: &[i32; 4]| piece[1] - piece[2]);
-        Ok(Pieces {
-            pieces: device.upload(&pieces)?,
-            heaps: device.upload(&heaps)?,
-            turns: device.upload(&vec![0i32; TILES * heaps.len()])?,
-            count: pieces.len(),
-            parts,
-        })
+        let turns = vec![0i32; TILES * heaps.len()];
+        let arrays = Arrays::new(device, [Array::of(&pieces), Array::of(&heaps), Array::of(&turns)])?;
+        Ok(Pieces { arrays, count: pieces.len(), parts })
     }
 
     /// Of each its line or its number among the parts, where it begins and ends, and for a part which heap it
     /// belongs to, from one on.
     pub fn all(&self) -> Slice<'_> {
-        self.pieces.all()
+        self.arrays.array(0)
     }
 
     /// Of each line of several pieces its number, and the first and the end of its parts.
     pub fn heaps(&self) -> Slice<'_> {
-        self.heaps.all()
+        self.arrays.array(1)
     }
 
     /// How many parts of each heap and tile of columns are there: none, between kernels.
     pub fn turns(&self) -> Slice<'_> {
-        self.turns.all()
+        self.arrays.array(2)
     }
 }
 
 /// Lines in the memory of a GPU.
 #[derive(Debug)]
 pub(crate) struct LinesOn {
-    others: Memory,
-    origins: Option<Memory>,
-    segments: Memory,
-    cuts: Memory,
-    lines_of_parts: Memory,
+    /// The other ends, the origins, where there are any, the segments, the cuts, and the lines of parts.
+    arrays: Arrays<5>,
+    are_sorted: bool,
     /// Lines that were cut, in larger pieces.
     pub pieces: Pieces,
     /// How many segments there are.
@@ -96,12 +90,25 @@ pub(crate) struct LinesOn {
 impl LinesOn {
     /// Brings lines to the GPU.
     pub fn new(device: &Device, lines: &Lines) -> Result<LinesOn> {
-        let narrow = |start: &u64| {
-            i32::try_from(*start).map_err(|_| {
-                Error::Device(format!("a snapshot has {start} entries, a GPU numbers them below 2^31"))
-            })
-        };
-        let starts = lines.starts().iter().map(narrow).collect::<Result<Vec<i32>>>()?;
+        let origins = lines.origins();
+        let ends = [Array::of(lines.others()), Array::of(origins.unwrap_or_default())];
+        LinesOn::with(device, &narrow(lines.starts())?, ends, origins.is_some())
+    }
+
+    /// Makes the transpose of lines on the GPU; `starts` is where its own lines begin.
+    pub fn transposed(device: &Device, lines: &LinesOn, starts: &[u64]) -> Result<LinesOn> {
+        let (starts, entries) = (narrow(starts)?, lines.others().len());
+        let made = LinesOn::with(device, &starts, [Array::Room(entries), Array::Room(entries)], true)?;
+        transpose(device, lines, &starts, [made.arrays.array(0), made.arrays.array(1)])?;
+        Ok(made)
+    }
+
+    fn with(
+        device: &Device,
+        starts: &[i32],
+        [others, origins]: [Array<'_>; 2],
+        are_sorted: bool,
+    ) -> Result<LinesOn> {
         let (mut segments, mut cuts, mut lines_of_parts) = (Vec::new(), Vec::new(), Vec::<i32>::new());
         for (line, bounds) in starts.windows(2).enumerate() {
             let (start, length) = (bounds[0] as usize, (bounds[1] - bounds[0]) as usize);
@@ -116,14 +123,13 @@ impl LinesOn {
             lines_of_parts.resize(parts + count, line as i32);
         }
         let segments = longest_first(&segments);
+        let divided = [Array::of(&segments), Array::of(&cuts), Array::of(&lines_of_parts)];
+        let [segments_on, cuts_on, lines_of_parts_on] = divided;
         Ok(LinesOn {
-            others: device.upload(lines.others())?,
-            origins: lines.origins().map(|origins| device.upload(origins)).transpose()?,
-            segments: device.upload(&segments)?,
-            cuts: device.upload(&cuts)?,
-            pieces: Pieces::new(device, &cuts, &starts)?,
+            arrays: Arrays::new(device, [others, origins, segments_on, cuts_on, lines_of_parts_on])?,
+            are_sorted,
+            pieces: Pieces::new(device, &cuts, starts)?,
             parts: lines_of_parts.len(),
-            lines_of_parts: device.upload(&lines_of_parts)?,
             count: segments.len(),
             cut_lines: cuts.len(),
         })
@@ -131,29 +137,39 @@ impl LinesOn {
 
     /// The other end of each entry.
     pub fn others(&self) -> Slice<'_> {
-        self.others.all()
+        self.arrays.array(0)
     }
 
     /// The number of each entry in its original order, where this is another one.
     pub fn origins(&self) -> Option<Slice<'_>> {
-        self.origins.as_ref().map(Memory::all)
+        self.are_sorted.then(|| self.arrays.array(1))
     }
 
     /// Of each segment its line or its part, where it begins and ends, and whether it is a part; parts come
     /// first.
     pub fn segments(&self) -> Slice<'_> {
-        self.segments.all()
+        self.arrays.array(2)
     }
 
     /// Of each line that was cut its number, and the first and the end of its parts.
     pub fn cuts(&self) -> Slice<'_> {
-        self.cuts.all()
+        self.arrays.array(3)
     }
 
     /// Of each part the line that it belongs to.
     pub fn lines_of_parts(&self) -> Slice<'_> {
-        self.lines_of_parts.all()
+        self.arrays.array(4)
     }
+}
+
+/// Beginnings as a GPU counts them.
+fn narrow(starts: &[u64]) -> Result<Vec<i32>> {
+    // They ascend.
+    if let Some(last) = starts.last().filter(|&&last| last > i32::MAX as u64) {
+        let problem = format!("a snapshot has {last} entries, a GPU numbers them below 2^31");
+        return Err(Error::Device(problem));
+    }
+    Ok(starts.iter().map(|&start| start as i32).collect())
 }
 
 /// Parts, then whole lines, the longest first: the last to start should not take long. Lengths are few, so

@@ -5,6 +5,7 @@
 //! then it is an error that says how much was wanted.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use super::call::Slice;
 use super::device::{Device, problem};
@@ -138,6 +139,55 @@ impl Device {
     fn trim(&self, pool: &mut Pool) {
         pool.all_free().into_iter().for_each(|at| self.0.driver.release(at));
         pool.kept = 0;
+    }
+}
+
+/// Arrays side by side in one piece of memory: to take it from the driver may wait for the GPU.
+#[derive(Debug)]
+pub(crate) struct Arrays<const COUNT: usize> {
+    memory: Memory,
+    places: [Range<usize>; COUNT],
+}
+
+/// What one of them is to be: numbers of four bytes each, or room for this many of them.
+pub(crate) enum Array<'a> {
+    Bytes(&'a [u8]),
+    Room(usize),
+}
+
+impl<'a> Array<'a> {
+    /// Numbers of four bytes each, or several of them together.
+    pub fn of<T: bytemuck::Pod>(values: &'a [T]) -> Array<'a> {
+        Array::Bytes(bytemuck::cast_slice(values))
+    }
+}
+
+impl<const COUNT: usize> Arrays<COUNT> {
+    /// Takes memory for arrays and brings those that are there.
+    pub fn new(device: &Device, arrays: [Array<'_>; COUNT]) -> Result<Self> {
+        let mut end = 0;
+        let places = std::array::from_fn(|number| {
+            let length = match arrays[number] {
+                Array::Bytes(bytes) => bytes.len() / 4,
+                Array::Room(length) => length,
+            };
+            let start = end;
+            // Kernels read several numbers at a time.
+            end = (start + length).next_multiple_of(64);
+            start..start + length
+        });
+        let made = Arrays { memory: device.take(end)?, places };
+        for (number, array) in arrays.iter().enumerate() {
+            if let Array::Bytes(bytes) = array {
+                device.set(made.array(number), bytes)?;
+            }
+        }
+        Ok(made)
+    }
+
+    /// One of them.
+    pub fn array(&self, number: usize) -> Slice<'_> {
+        self.memory.all().range(self.places[number].clone())
     }
 }
 

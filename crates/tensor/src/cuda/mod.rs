@@ -20,6 +20,7 @@ mod measure;
 mod memory;
 mod resident;
 pub(crate) mod tape;
+pub(crate) mod transpose;
 
 pub use call::{Back, Call, Slice, Sum, View};
 pub(crate) use device::{Argument, Launch};

@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::ops::Deref;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::call::Slice;
 use super::device::Device;
@@ -14,15 +14,57 @@ use crate::ops::permuted;
 
 /// Numbers that do not change, with their copy on a GPU.
 pub struct Resident<T = f32> {
-    values: Vec<T>,
+    length: usize,
+    /// Those in the memory of the host, once they have been made.
+    values: OnceLock<Vec<T>>,
+    make: Option<Make<T>>,
+    /// Held while the copy on the GPU is made: others wait for it instead of making their own.
+    bringing: Mutex<()>,
     resident: OnceLock<Arc<Memory>>,
     /// The copy in the order of the transpose of the sparse matrix that the numbers are the values of.
     transposed: OnceLock<Memory>,
 }
 
+/// How numbers are made when they are first asked for.
+type Make<T> = Box<dyn Fn() -> Vec<T> + Send + Sync>;
+
 impl<T> From<Vec<T>> for Resident<T> {
     fn from(values: Vec<T>) -> Self {
-        Resident { values, resident: OnceLock::new(), transposed: OnceLock::new() }
+        let length = values.len();
+        Resident { values: values.into(), ..Resident::with(length, None) }
+    }
+}
+
+impl<T> Resident<T> {
+    /// This many numbers, made when the host first asks for them: a GPU may make its own.
+    pub fn later(length: usize, make: impl Fn() -> Vec<T> + Send + Sync + 'static) -> Resident<T> {
+        Resident::with(length, Some(Box::new(make)))
+    }
+
+    fn with(length: usize, make: Option<Make<T>>) -> Resident<T> {
+        Resident {
+            length,
+            values: OnceLock::new(),
+            make,
+            bringing: Mutex::default(),
+            resident: OnceLock::new(),
+            transposed: OnceLock::new(),
+        }
+    }
+
+    /// Makes them in the memory of the host now.
+    pub fn complete(&self) {
+        let _: &[T] = self;
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
     }
 }
 
@@ -30,13 +72,13 @@ impl<T> Deref for Resident<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        &self.values
+        self.values.get_or_init(|| self.make.as_ref().map_or_else(Vec::new, |make| make()))
     }
 }
 
 impl<T: fmt::Debug> fmt::Debug for Resident<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.values.fmt(f)
+        (**self).fmt(f)
     }
 }
 
@@ -51,7 +93,11 @@ impl<T: bytemuck::Pod> Resident<T> {
         if let Some(memory) = self.resident.get() {
             return Ok(memory);
         }
-        let memory = Arc::new(device.upload(&self.values)?);
+        let _bringing = self.bringing.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(memory) = self.resident.get() {
+            return Ok(memory);
+        }
+        let memory = Arc::new(device.upload(self)?);
         Ok(self.resident.get_or_init(|| memory))
     }
 }
@@ -60,7 +106,7 @@ impl Resident {
     /// Makes the copy on the GPU there, where it is not there yet.
     pub(crate) fn make_on(&self, device: &Device, make: impl FnOnce(Slice<'_>) -> Result<()>) -> Result<()> {
         if self.resident.get().is_none() {
-            let memory = device.take(self.values.len())?;
+            let memory = device.take(self.length)?;
             make(memory.all())?;
             // Another thread may have been faster: then its copy, which is the same, stays.
             let _ = self.resident.set(Arc::new(memory));
@@ -71,7 +117,7 @@ impl Resident {
     /// The values of the entries of a sparse matrix in the order of `lines`, which are its columns.
     pub(crate) fn transposed_on(&self, device: &Device, lines: &LinesOn) -> Result<Slice<'_>> {
         resident(&self.transposed, || {
-            let memory = device.take(self.values.len())?;
+            let memory = device.take(self.length)?;
             permuted(device, lines, self.on(device)?, memory.all())?;
             Ok(memory)
         })

@@ -118,7 +118,7 @@ impl Op for EdgeScores<'_> {
             sums_of_entries(device, lines, (back.upstream, heads), left)?;
         }
         if let Some(right) = back.gradients[1] {
-            let lines = self.pattern.by_column().on(device)?;
+            let lines = self.pattern.by_column_on(device)?;
             sums_of_entries(device, lines, (back.upstream, heads), right)?;
         }
         Ok(())

@@ -94,7 +94,7 @@ impl GraphAttention<'_> {
             means.all().into(),
         ];
         device.run(&GRAPH_ATTENTION, "attend_means", &[], Launch::each(8 * rows * heads), &arguments)?;
-        let lines = self.pattern.by_column().on(device)?;
+        let lines = self.pattern.by_column_on(device)?;
         let (parts, right_parts) = (device.take(lines.parts * width)?, device.take(lines.parts * heads)?);
         // Where no gradient is wanted it is computed all the same.
         let room = |number: usize, length: usize| if back.gradients[number].is_some() { 0 } else { length };

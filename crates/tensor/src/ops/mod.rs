@@ -65,6 +65,7 @@ pub(crate) const ROWS: usize = 256;
 pub(crate) const KERNELS: &[&Source] = &[
     &attention::ATTENTION,
     &crate::cuda::tape::FILL,
+    &crate::cuda::transpose::TRANSPOSE,
     &crate::optim::UPDATE,
     &cross_entropy::ENTROPY,
     &dense::DENSE,

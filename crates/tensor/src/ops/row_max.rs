@@ -202,7 +202,7 @@ impl Op for RowMax<'_> {
     fn cuda_back(&self, back: cuda::Back<'_>) -> Result<()> {
         let (device, width) = (back.device, back.output.shape.columns);
         let Some(x) = back.gradients[0].filter(|_| width > 0) else { return Ok(()) };
-        let lines = self.pattern.by_column().on(device)?;
+        let lines = self.pattern.by_column_on(device)?;
         let parts = device.take(lines.parts * width)?;
         let arguments = [
             lines.others().into(),

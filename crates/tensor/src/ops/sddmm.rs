@@ -167,7 +167,7 @@ impl Op for Sddmm<'_> {
             sums(device, lines, factors, (back.inputs[1].values, width), left)?;
         }
         if let Some(right) = back.gradients[1] {
-            let lines = self.pattern.by_column().on(device)?;
+            let lines = self.pattern.by_column_on(device)?;
             sums(device, lines, factors, (back.inputs[0].values, width), right)?;
         }
         Ok(())

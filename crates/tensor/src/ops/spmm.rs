@@ -126,8 +126,8 @@ impl Op for Spmm<'_> {
     fn holds(&self, estimate: &MemoryEstimate, back: bool) {
         if back { self.pattern.by_column() } else { self.pattern.by_row() }.hold(estimate);
         if let Values::Fixed(values) = &self.values {
-            // In the backward pass in another order: both copies stand for the one that the host has.
-            estimate.hold(&values[usize::from(back && !values.is_empty())..], values.len());
+            // In the backward pass in another order: a copy of its own.
+            estimate.hold_named(Arc::as_ptr(values).addr() + usize::from(back), values.len());
         }
     }
 
@@ -145,7 +145,7 @@ impl Op for Spmm<'_> {
     fn cuda_back(&self, back: cuda::Back<'_>) -> Result<()> {
         let (device, width) = (back.device, back.output.shape.columns);
         if let Some(x) = back.gradients[0] {
-            let lines = self.pattern.by_column().on(device)?;
+            let lines = self.pattern.by_column_on(device)?;
             let factors = match &self.values {
                 Values::Ones => Factors::Ones,
                 Values::Fixed(values) => Factors::Permuted(values.transposed_on(device, lines)?),

@@ -16,8 +16,12 @@ pub fn patterns() -> Vec<(&'static str, Arc<Pattern>)> {
     let hub = (0..500u32).map(|column| (299, column));
     let from =
         |rows, columns, edges: Vec<(u32, u32)>| Arc::new(Pattern::from_edges(rows, columns, edges).unwrap());
+    // Columns of 0, 1, 31, 32, 33, 64, 65, 100 and 3000 entries: the transpose sorts them in two ways.
+    let tall = [3000, 1, 31, 0, 32, 33, 64, 65, 100].into_iter().zip(0..);
+    let tall = tall.flat_map(|(count, column)| (0..count).map(move |row| (row * 7 % 3000, column)));
     vec![
         ("skewed", from(400, 500, skewed.chain(hub).collect())),
+        ("tall", from(3000, 9, tall.collect())),
         ("one row", from(1, 700, (0..700).map(|column| (0, column)).collect())),
         ("small", from(3, 4, vec![(2, 3), (0, 1), (2, 0), (0, 1)])),
         ("without entries", from(5, 4, vec![])),
