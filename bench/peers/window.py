@@ -66,7 +66,7 @@ def lstm_window(inputs, weight, state, bias, *goal):
 
 
 class Window:
-    """Computes with the parameters `params`, by Kymo's names; those that torch.nn.LSTM takes over leave them."""
+    """Computes with the parameters `params`, by Kymo's names; torch.nn.LSTM takes its own out of them."""
 
     def __init__(self, variant, layers, params):
         self.layers, self.params, self.fused = layers, params, None
