@@ -5,8 +5,11 @@ mod report;
 use std::io::Write;
 use std::path::PathBuf;
 
-use kymo_graph::stats::stats;
-use kymo_graph::{Progress, Result, Store};
+use kymo_graph::stats::{Stats, stats};
+use kymo_graph::{Progress, Store};
+use kymo_run::Result;
+use kymo_run::data::snapshots_in_memory;
+use serde::Serialize;
 
 use super::console::Console;
 use super::layout;
@@ -30,6 +33,24 @@ pub struct Inspect {
     pub steps: bool,
 }
 
+/// What is said of a store.
+#[derive(Serialize)]
+struct Described {
+    #[serde(flatten)]
+    stats: Stats,
+    /// Nothing where there are no steps.
+    memory: Option<InMemory>,
+}
+
+/// Bytes of all snapshots in memory.
+#[derive(Clone, Copy, Serialize)]
+struct InMemory {
+    /// If every one had its edges, matrices and features to itself.
+    whole: u64,
+    /// As graph convolution has them held in training.
+    held: u64,
+}
+
 /// Describes the store on `out`.
 pub fn run(args: &Inspect, out: &mut Console) -> Result<()> {
     let store = Store::open(&args.store)?;
@@ -37,15 +58,17 @@ pub fn run(args: &Inspect, out: &mut Console) -> Result<()> {
     let watch = Watch::begin(&progress, "looking", out);
     let stats = stats(&store, &progress)?;
     drop(watch);
+    let sizes = if store.steps() > 0 { Some(snapshots_in_memory(&store)?) } else { None };
+    let memory = sizes.map(|[whole, held]| InMemory { whole, held });
     if args.json {
-        return print_json(out, &stats);
+        return Ok(print_json(out, &Described { stats, memory })?);
     }
     let name = args.store.file_name().unwrap_or(args.store.as_os_str());
-    let mut text = report::report(&name.to_string_lossy(), &stats, out.columns());
+    let mut text = report::report(&name.to_string_lossy(), &stats, memory, out.columns());
     if args.steps {
         text.push_str(&layout::fit(&report::table(&stats.per_step), out.columns()));
     }
-    out.write_all(text.as_bytes()).map_err(cannot_print)
+    Ok(out.write_all(text.as_bytes()).map_err(cannot_print)?)
 }
 
 #[cfg(test)]
@@ -111,6 +134,7 @@ mod tests {
             "as full snapshots",
             "times smaller",
             "dense, 32 columns in 4 segments",
+            "as whole snapshots, ",
             "49,000 values at 98 steps",
             "12 classes",
             "class 7 (42)",
@@ -204,6 +228,12 @@ mod tests {
         }
         assert_eq!((json["steps"].as_u64(), json["per_step"].as_array().map(Vec::len)), (Some(5), Some(5)));
         assert!(json["per_step"][0]["change"].is_null() && json["per_step"][1]["change"].is_f64());
+        // A matrix with a loop at each of 500 vertices, of 5,000 edges, at every step; features change by a
+        // row here and there.
+        let [whole, held] = ["whole", "held"].map(|key| json["memory"][key].as_u64().unwrap());
+        let matrices = 5 * (8 * 5_500 + 8 * 501 + 4 * 500);
+        assert!(held > matrices && held < matrices + 2 * 500 * 32 * 4, "{held}");
+        assert_eq!(whole, 5 * (500 * (32 * 4 + 60) + 5_000 * 36));
     }
 
     #[test]
