@@ -2,14 +2,17 @@
 third epoch.
 
     python3 bench/peers/cold.py --kymo KYMO [--python PYTHON] [--scale 1] [--models t-gcn,wd-gcn]
-        [--variants csr,cached,compile,compile-cached,lstm-cached] [--epochs 3] [--stride 1] [--threads 2]
-        [--memory 4GiB] [--folder FOLDER] [--output bench/results/cold.json]
+        [--variants kymo,csr,cached,compile,compile-cached,lstm-cached] [--epochs 3] [--stride 1]
+        [--threads 2] [--memory 4GiB] [--folder FOLDER] [--output bench/results/cold.json]
 
 PYTHON needs torch and numpy; nothing is installed. `arxiv-like` is generated into FOLDER (a temporary one
-without the option; a store that is there already is used again). Both sides read that store and train on the
-same windows from the same parameters: forward, backward, clipping and Adam for every window, in random order,
-the validation after every epoch, with the settings of `kymo train` left alone but for `--hidden 64`,
-`--epochs` and `--memory`. The torch side (cold_torch.py) makes its matrices once and holds them.
+without the option; what is there already is used again). Where all of it takes too long at once, several
+calls with other `--variants` but the same FOLDER and output add to what the output has.
+
+Both sides read that store and train on the same windows from the same parameters: forward, backward,
+clipping and Adam for every window, in random order, the validation after every epoch, with the settings of
+`kymo train` left alone but for `--hidden 64`, `--epochs` and `--memory`. The torch side (cold_torch.py) makes
+its matrices once and holds them.
 
 Programs run one after the other. Before each, the pages of the store are dropped from the cache as far as the
 system does so, and compiled code of earlier ones is out of reach. Time counts from the start of a process to
@@ -26,6 +29,7 @@ import json
 import os
 import pathlib
 import platform
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -34,8 +38,8 @@ import tomllib
 
 HERE = pathlib.Path(__file__).resolve().parent
 VARIANTS = {
-    "t-gcn": ["csr", "cached", "compile", "compile-cached"],
-    "wd-gcn": ["csr", "cached", "compile", "compile-cached", "lstm-cached"],
+    "t-gcn": ["kymo", "csr", "cached", "compile", "compile-cached"],
+    "wd-gcn": ["kymo", "csr", "cached", "compile", "compile-cached", "lstm-cached"],
 }
 # What cold_torch.py takes for granted.
 SETTINGS = {
@@ -73,7 +77,7 @@ def forget(store):
 
 def train(args, folder, store, model, name, *options):
     """The folder of a run by Kymo, when it was started, the most memory it held."""
-    output = folder / f"{model}-{name}-{os.getpid()}"
+    output = folder / f"{model}-{name}"
     command = [args.kymo, "train", store, "--model", model, "--hidden", 64, "--threads", args.threads]
     _, begun, memory = run([*command, "--quiet", "-o", output, *options], folder / "kymo.log")
     return output, begun, memory
@@ -86,6 +90,7 @@ def lines(folder):
 def kymo(args, folder, store, model):
     forget(store)
     options = ["--epochs", args.epochs, "--memory", args.memory, "--set", f"train.stride={args.stride}"]
+    shutil.rmtree(folder / f"{model}-cold", ignore_errors=True)
     output, begun, memory = train(args, folder, store, model, "cold", *options)
     settings = tomllib.loads((output / "settings.toml").read_text())
     for section, wanted in SETTINGS.items():
@@ -121,18 +126,19 @@ def torch(args, folder, store, model, variant, checkpoint):
     }
 
 
-def compare(args, folder, store, model, edges, save):
-    """Kymo and all variants on a model: a line for each."""
-    probe, *_ = train(
-        args, folder, store, model, "probe",
-        "--epochs", 1, "--learning-rate", "1e-30", "--set", "train.stride=1000000",
-    )
+def compare(args, folder, store, model, edges, results, save):
+    """Kymo and all variants on a model: a line for each, added to the results of earlier calls."""
+    name = f"probe-{args.scale:g}"
+    probe = folder / f"{model}-{name}"
+    if not (probe / "summary.json").exists():
+        shutil.rmtree(probe, ignore_errors=True)
+        one = ["--epochs", 1, "--learning-rate", "1e-30", "--set", "train.stride=1000000"]
+        train(args, folder, store, model, name, *one)
     expected = lines(probe)[0]["loss"]
-    results = {}
     print(f"{model}: loss of the first window {expected:.6f}")
     heads = f"{'to CSR':>8} {'epochs':>26} {'total':>9} {'peak':>9} {'of it before':>12}   time  memory"
     print(f"    {'':14} {heads}")
-    for variant in ["kymo", *(args.variants.split(",") if args.variants else VARIANTS[model])]:
+    for variant in args.variants.split(",") if args.variants else VARIANTS[model]:
         try:
             result = kymo(args, folder, store, model) if variant == "kymo" else torch(
                 args, folder, store, model, variant, probe / "checkpoint.safetensors"
@@ -146,7 +152,8 @@ def compare(args, folder, store, model, edges, save):
         if abs(result.get("first_loss", expected) - expected) > 1e-4 * max(1, abs(expected)):
             raise SystemExit(f"{model}: {variant} has the loss {result['first_loss']}, kymo {expected}")
         results[variant] = result
-        ours = results["kymo"]
+        # Without Kymo there is nothing to be compared with yet.
+        ours = results.get("kymo", result)
         epochs = " ".join(f"{seconds:8.2f}" for seconds in result["epochs"])
         before = f"{result['memory_before'] / 2**20:8.0f} MiB" if "memory_before" in result else ""
         print(
@@ -157,8 +164,9 @@ def compare(args, folder, store, model, edges, save):
         )
         save(model, {"first_loss": expected, "contenders": results})
     peers = [name for name in results if name != "kymo" and "total" in results[name]]
-    if not peers:
-        raise SystemExit(f"{model}: no torch variant came to its end")
+    if not peers or "total" not in results.get("kymo", {}):
+        print("    one of both sides is missing: nothing is compared", flush=True)
+        return
     best = min(peers, key=lambda name: results[name]["total"])
     ratio, share = (results[best][key] / results["kymo"][key] for key in ["total", "memory"])
     print(
@@ -178,7 +186,7 @@ def main():
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--scale", type=float, default=1)
     parser.add_argument("--models", default=",".join(VARIANTS))
-    parser.add_argument("--variants", help="those of window.py that are run; all by default")
+    parser.add_argument("--variants", help="kymo and those of window.py; all by default")
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--stride", type=int, default=1, help="steps between windows, on both sides")
     parser.add_argument("--threads", type=int, default=2)
@@ -186,6 +194,10 @@ def main():
     parser.add_argument("--folder", help="where the store and the runs go")
     parser.add_argument("--output")
     args = parser.parse_args()
+    known = {variant for variants in VARIANTS.values() for variant in [*variants, "lstm"]}
+    for names, known in [(args.variants or "kymo", known), (args.models, VARIANTS.keys())]:
+        if unknown := set(names.split(",")) - known:
+            parser.error(f"unknown: {', '.join(unknown)}; there are {', '.join(sorted(known))}")
     args.kymo = pathlib.Path(args.kymo).resolve()
     facts = {
         "date": time.strftime("%Y-%m-%d"),
@@ -193,12 +205,18 @@ def main():
         "workload": f"arxiv-like --scale {args.scale:g}, {args.epochs} epochs, train.stride={args.stride}",
         "memory": args.memory,
         "threads": args.threads,
-        "cases": {},
     }
-    print({key: value for key, value in facts.items() if key != "cases"}, flush=True)
+    print(facts, flush=True)
+    cases = {}
+    if args.output and pathlib.Path(args.output).exists():
+        before = json.loads(pathlib.Path(args.output).read_text())
+        cases = before.pop("cases")
+        if {**before, "date": ""} != {**facts, "date": ""}:
+            raise SystemExit(f"{args.output} is of another workload: {before}; remove it, or name another")
+    facts["cases"] = cases
 
     def save(model, case):
-        facts["cases"][model] = case
+        cases[model] = case
         if args.output:
             partial = pathlib.Path(args.output + ".partial")
             partial.write_text(json.dumps(facts, indent=1) + "\n")
@@ -214,7 +232,8 @@ def main():
         told, *_ = run([args.kymo, "inspect", store, "--json"], folder / "kymo.log")
         edges = [step["edges"] for step in json.loads(told)["per_step"]]
         for model in args.models.split(","):
-            compare(args, folder, store, model, edges, save)
+            results = cases.get(model, {}).get("contenders", {})
+            compare(args, folder, store, model, edges, results, save)
 
 
 if __name__ == "__main__":
