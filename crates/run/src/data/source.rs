@@ -1,10 +1,11 @@
 //! Where snapshots come from: steps of a mapped store now; parts, samples and remote stores can take their
 //! place.
 
+use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kymo_graph::store::Cursor;
-use kymo_graph::{Csr, Snapshot, Step, Store, Vertex};
+use kymo_graph::{Csr, Edge, Snapshot, Step, Store, Vertex};
 use kymo_model::{Asked, Graph, Rows};
 use kymo_plan::{Neighbourhood, Ownership};
 use kymo_tensor::{Device, Resident, Shape, Tape, Var};
@@ -95,8 +96,8 @@ impl WholeSteps {
         WholeSteps { store, inputs, asked, cells, segments, cursors: Mutex::default() }
     }
 
-    /// A whole step, from the nearest one that a reader has been at.
-    fn whole(&self, t: Step) -> Result<Piece> {
+    /// What `make` makes of step `t`, with a cursor that goes on from the nearest step where one has been.
+    fn going_to(&self, t: Step, make: impl FnOnce(&mut Cursor) -> Result<Piece>) -> Result<Piece> {
         let cursors = || self.cursors.lock().unwrap_or_else(PoisonError::into_inner);
         let mut cursor = {
             let mut free = cursors();
@@ -105,12 +106,16 @@ impl WholeSteps {
             let nearest = nearest.map(|(number, _)| number);
             nearest.map_or_else(|| Cursor::new(self.store.clone()), |number| free.swap_remove(number))
         };
-        let piece = self.piece(t, &mut cursor);
-        cursors().push(cursor);
+        let piece = make(&mut cursor);
+        let mut free = cursors();
+        // Rows of a cursor are those of all vertices: a worker that has a part of them keeps no second one.
+        if self.cells.is_none() || free.is_empty() {
+            free.push(cursor);
+        }
         piece
     }
 
-    fn piece(&self, t: Step, cursor: &mut Cursor) -> Result<Piece> {
+    fn whole(&self, t: Step, cursor: &mut Cursor) -> Result<Piece> {
         let degrees = self.inputs.are_degrees();
         let graph = {
             let Csr { starts, columns, weights } = cursor.go_to(t)?;
@@ -153,10 +158,7 @@ impl WholeSteps {
             true => (Graph::new(vec![0], Vec::new(), None)?.part(&[], &[], both)?, Vec::new()),
             false => {
                 let graph = whole()?.part(&halo.own, &halo.beyond, both)?;
-                let (all, width) =
-                    (self.inputs.rows(&self.store, t, snapshot)?, self.inputs.constant_width());
-                let row = |&vertex: &Vertex| all[vertex as usize * width..][..width].iter().copied();
-                (graph, vertices.iter().flat_map(row).collect())
+                (graph, self.inputs.rows(&self.store, t, snapshot, &vertices)?)
             }
         };
         let neighbours = Some(Arc::new(Neighbours::new(halo)));
@@ -165,12 +167,26 @@ impl WholeSteps {
     }
 }
 
+/// The snapshot with these rows by target.
+fn snapshot_of(rows: &Csr) -> Snapshot<'_> {
+    let sources = |ends: &[u64]| &rows.columns[ends[0] as usize..ends[1] as usize];
+    let row = |(target, ends)| sources(ends).iter().map(move |&source| Edge::new(source, target));
+    let edges = (0..).zip(rows.starts.windows(2)).flat_map(row).collect();
+    Snapshot { edges: Cow::Owned(edges), weights: rows.weights.as_deref().map(Cow::Borrowed) }
+}
+
 impl SnapshotSource for WholeSteps {
     fn read(&self, t: Step, owners: Option<&Ownership>) -> Result<Piece> {
-        match owners {
-            None => self.whole(t),
+        match (&self.cells, owners) {
+            // Nothing is read where the worker has nothing.
+            (Some(cells), Some(place)) if cells.own(place).is_empty() => {
+                self.cut(t, &Snapshot::default(), owners)
+            }
             // The whole of the step is in memory meanwhile.
-            Some(_) => self.cut(t, &self.store.snapshot(t)?, owners),
+            (Some(_), Some(_)) => {
+                self.going_to(t, |cursor| self.cut(t, &snapshot_of(cursor.go_to(t)?), owners))
+            }
+            _ => self.going_to(t, |cursor| self.whole(t, cursor)),
         }
     }
 
