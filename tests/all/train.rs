@@ -181,3 +181,24 @@ fn the_timeline_of_one_worker_shows_reading_beside_computing() {
     bench.done("train --resume --epochs 3 -o run");
     assert_eq!(spans("compute").len(), 38);
 }
+
+/// Guards that what a run took is told again after its closing lines are gone.
+#[test]
+fn inspect_says_what_a_run_took() {
+    let bench = Bench::new();
+    bench.make_small();
+    let closing = bench.done("train small --epochs 2 -o run").out;
+    let line = closing.lines().find(|line| line.starts_with("snapshots: ")).unwrap();
+    assert!(line.contains(" in memory, ") && line.contains(" as whole snapshots; read in "), "{line}");
+    let told = bench.done("inspect run").out;
+    assert!(told.starts_with("run: graphsage-linear with ") && told.contains("best of 2 epochs: epoch "));
+    assert!(told.lines().any(|told| told == line), "{told}");
+    assert_eq!(
+        bench.json("inspect run"),
+        serde_json::from_slice::<Value>(&bench.of_run("run", "summary.json")).unwrap()
+    );
+    assert!(bench.refused("inspect run --steps").starts_with("--steps: run is a run"));
+    std::fs::remove_file(bench.path("run/summary.json")).unwrap();
+    let error = bench.refused("inspect run");
+    assert!(error.contains("the run run has not finished; kymo train --resume -o run goes on"), "{error}");
+}

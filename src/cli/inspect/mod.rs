@@ -1,31 +1,36 @@
-//! `kymo inspect`: what is in a store.
+//! `kymo inspect`: what is in a store, or what a run took.
 
 mod report;
 
 use std::io::Write;
 use std::path::PathBuf;
 
+use kymo_files::place::is_run;
 use kymo_graph::stats::{Stats, stats};
 use kymo_graph::{Progress, Store};
-use kymo_run::Result;
 use kymo_run::data::snapshots_in_memory;
+use kymo_run::{Error, Result};
+use kymo_trace::schema::RunFolder;
 use serde::Serialize;
 
 use super::console::Console;
 use super::layout;
+use super::numbers::{exact, plural};
 use super::watch::Watch;
-use super::{cannot_print, print_json};
+use super::{cannot_print, print_json, train};
 
-/// Describe a store: its size, how it changes from step to step, and what there is to learn from it.
+/// Describe a store: its size, how it changes from step to step, and what there is to learn from it. Of a
+/// run, say where its time went and what it held.
 ///
 /// Read this before training. A graph that changes little from step to step (high overlap) gains from
 /// incremental aggregation; one with skewed degrees needs a partition that balances edges, not vertices; one
 /// with steps of very different sizes needs a schedule that pairs large with small.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Inspect {
-    /// The store: the folder that `kymo ingest` or `kymo generate` made.
+    /// The store: the folder that `kymo ingest` or `kymo generate` made; or the folder of a run.
     pub store: PathBuf,
-    /// Print everything as one JSON object, for programs; the steps are in `per_step`.
+    /// Print everything as one JSON object, for programs; the steps are in `per_step`. Of a run, its
+    /// summary.json.
     #[arg(long)]
     pub json: bool,
     /// Print a table with a line for every step behind the report.
@@ -51,8 +56,11 @@ struct InMemory {
     held: u64,
 }
 
-/// Describes the store on `out`.
+/// Describes the store or the run on `out`.
 pub fn run(args: &Inspect, out: &mut Console) -> Result<()> {
+    if is_run(&args.store) {
+        return describe_run(args, out);
+    }
     let store = Store::open(&args.store)?;
     let progress = Progress::default();
     let watch = Watch::begin(&progress, "looking", out);
@@ -68,6 +76,32 @@ pub fn run(args: &Inspect, out: &mut Console) -> Result<()> {
     if args.steps {
         text.push_str(&layout::fit(&report::table(&stats.per_step), out.columns()));
     }
+    Ok(out.write_all(text.as_bytes()).map_err(cannot_print)?)
+}
+
+/// Says what a run that has finished took.
+fn describe_run(args: &Inspect, out: &mut Console) -> Result<()> {
+    let path = args.store.display();
+    if args.steps {
+        return Err(Error::settings("--steps", format!("{path} is a run; only a store has steps to list")));
+    }
+    let Some(summary) = RunFolder::open(&args.store)?.summary()? else {
+        let problem =
+            format!("the run {path} has not finished; kymo train --resume -o {path} goes on with it");
+        return Err(Error::settings("STORE", problem));
+    };
+    if args.json {
+        return Ok(print_json(out, &summary)?);
+    }
+    let text = format!(
+        "{path}: {} with {} parameters, best of {}: epoch {}\n{}",
+        summary.model,
+        exact(summary.parameters as u64),
+        plural(summary.epochs as u64, ["epoch", "epochs"]),
+        summary.best_epoch,
+        train::costs(&summary)
+    );
+    let text = out.fit(&text);
     Ok(out.write_all(text.as_bytes()).map_err(cannot_print)?)
 }
 
