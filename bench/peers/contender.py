@@ -4,10 +4,8 @@ with the peak memory of the process, and what it was before the first step.
 
     python contender.py FILE MODEL LAYERS VARIANT [cuda f32|tf32]
 
-Variants: `csr` (sparse CSR products, aggregated before the dense product where the features are constant,
-transposes built beforehand), `compile` (the same with torch.compile around everything dense),
-`compile-cached` (and with the first layer's aggregated input kept), `lstm` (torch.nn.LSTM, which is cuDNN's
-on a GPU), `pyg` (the layers of PyTorch Geometric), `pygt` (the cell of PyTorch Geometric Temporal).
+Variants: those of window.py, with transposes built beforehand, `pyg` (the layers of PyTorch Geometric) and
+`pygt` (the cell of PyTorch Geometric Temporal).
 """
 
 import resource
@@ -17,6 +15,8 @@ import types
 
 import torch
 from safetensors.torch import load_file
+
+from window import Window
 
 FILE, MODEL, LAYERS, VARIANT = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
 DEVICE = sys.argv[5] if len(sys.argv) > 5 else "cpu"
@@ -70,115 +70,22 @@ class Graph:
         )
 
 
-class Aggregate(torch.autograd.Function):
-    """A sparse product whose backward pass uses the transpose that is there already."""
-
-    @staticmethod
-    def forward(context, graph, x):
-        context.graph = graph
-        return graph.along @ x
-
-    @staticmethod
-    def backward(context, gradient):
-        return None, context.graph.back @ gradient.contiguous()
-
-
-def compiled(function):
-    return torch.compile(function, dynamic=False) if VARIANT.startswith("compile") else function
-
-
-def convolve(graph, x, weight, bias):
-    """Aggregated first where nothing flows back into x, or where x is not wider than the result."""
-    if not x.requires_grad:
-        if VARIANT == "compile-cached":
-            graph.heard = graph.along @ x if graph.heard is None else graph.heard
-            return dense(graph.heard, weight, bias)
-        return dense(graph.along @ x, weight, bias)
-    if x.shape[1] <= weight.shape[1]:
-        return dense(Aggregate.apply(graph, x), weight, bias)
-    return Aggregate.apply(graph, x @ weight) + bias
-
-
-@compiled
-def dense(x, weight, bias):
-    return torch.addmm(bias, x, weight)
-
-
-def layers_below(graph, x, count, convolution=convolve):
-    for layer in range(count):
-        x = torch.relu(convolution(graph, x, P[f"structure.{layer}.weight"], P[f"structure.{layer}.bias"]))
-    return x
+window = Window(VARIANT, LAYERS, P)
 
 
 def error(outputs):
-    """The mean squared error of the head after every step that counts."""
-    predictions = torch.stack([outputs[t] for t in COUNTED]) @ P["head.weight"] + P["head.bias"]
-    return ((predictions.squeeze(2) - torch.stack(Y)) ** 2).mean()
-
-
-@compiled
-def gated_window(gates, state):
-    (to_update, to_reset, to_candidate), hidden, outputs = state.chunk(3, 1), None, []
-    for g in gates:
-        update, reset, candidate = g.chunk(3, 1)
-        if hidden is None:
-            hidden = (1 - torch.sigmoid(update)) * torch.tanh(candidate)
-        else:
-            z = torch.sigmoid(update + hidden @ to_update)
-            r = torch.sigmoid(reset + hidden @ to_reset)
-            n = torch.tanh(candidate + (r * hidden) @ to_candidate)
-            hidden = z * hidden + (1 - z) * n
-        outputs.append(hidden)
-    return error(outputs)
-
-
-@compiled
-def lstm_window(inputs, weight, state, bias):
-    hidden = cell = None
-    outputs = []
-    for x in inputs:
-        gates = torch.addmm(bias, x, weight)
-        if hidden is not None:
-            gates = gates + hidden @ state
-        i, f, g, o = gates.chunk(4, 1)
-        new = torch.sigmoid(i) * torch.tanh(g)
-        cell = new if cell is None else torch.sigmoid(f) * cell + new
-        hidden = torch.sigmoid(o) * torch.tanh(cell)
-        outputs.append(hidden)
-    return error(outputs)
-
-
-fused = None
-if VARIANT == "lstm":
-    fused = torch.nn.LSTM(HIDDEN, HIDDEN)
-    with torch.no_grad():
-        fused.weight_ih_l0.copy_(P.pop("time.input").t())
-        fused.weight_hh_l0.copy_(P.pop("time.state").t())
-        fused.bias_ih_l0.copy_(P.pop("time.bias")[0])
-        fused.bias_hh_l0.zero_()
-    fused.bias_hh_l0.requires_grad_(False)
-
-
-def lstm(inputs):
-    if fused is not None:
-        outputs, _ = fused(torch.stack(inputs))
-        return error(list(outputs))
-    return lstm_window(inputs, P["time.input"], P["time.state"], P["time.bias"])
+    return window.error(outputs, COUNTED, Y)
 
 
 def t_gcn():
-    gates = []
-    for graph in graphs:
-        x = layers_below(graph, X, LAYERS - 1)
-        gates.append(convolve(graph, x, P["gate.input"], P["gate.bias"]))
-    return gated_window(gates, P["gate.state"])
+    return window.t_gcn(graphs, [X] * STEPS, COUNTED, Y)
 
 
 def wd_gcn():
-    return lstm([layers_below(graph, X, LAYERS) for graph in graphs])
+    return window.wd_gcn(graphs, [X] * STEPS, COUNTED, Y)
 
 
-def evolvegcn_o(convolution=convolve):
+def evolvegcn_o(convolution=window.convolve):
     inputs = [X] * STEPS
     for layer in range(LAYERS):
         weight, cell, outputs = P[f"structure.{layer}.weight"], None, []
@@ -193,7 +100,7 @@ def evolvegcn_o(convolution=convolve):
     return error(inputs)
 
 
-@compiled
+@window.compiled
 def attend(x, weight, source, target, bias, sources, targets):
     h = (x @ weight).view(N, HEADS, -1)
     left, right = (h * source).sum(2), (h * target).sum(2)
@@ -215,7 +122,7 @@ def gat_lstm():
             names = [P[f"structure.{layer}.{name}"] for name in ["weight", "source", "target", "bias"]]
             x = attend(x, *names, graph.sources, graph.targets)
         inputs.append(x)
-    return lstm(inputs)
+    return window.lstm(inputs, COUNTED, Y)
 
 
 def with_pyg():
@@ -255,7 +162,7 @@ def with_pyg():
                 for layer in below:
                     x = torch.relu(layer(x, graph.edges, graph.weights))
                 gates.append(gate(x, graph.edges, graph.weights))
-            return gated_window(gates, P["gate.state"])
+            return window.gated(gates, COUNTED, Y)
     elif MODEL == "wd-gcn":
         below = [gcn(f"structure.{layer}.weight", f"structure.{layer}.bias") for layer in range(LAYERS)]
 
@@ -266,7 +173,7 @@ def with_pyg():
                 for layer in below:
                     x = torch.relu(layer(x, graph.edges, graph.weights))
                 inputs.append(x)
-            return lstm(inputs)
+            return window.lstm(inputs, COUNTED, Y)
     elif MODEL == "gat-lstm":
         below = [gat(layer) for layer in range(LAYERS)]
 
@@ -277,7 +184,7 @@ def with_pyg():
                 for layer in below:
                     x = torch.nn.functional.elu(layer(x, graph.edges))
                 inputs.append(x)
-            return lstm(inputs)
+            return window.lstm(inputs, COUNTED, Y)
     else:
         layer = put(GCNConv(1, 1, normalize=False, bias=False), [])
         for parameter in layer.parameters():
@@ -324,10 +231,8 @@ modules = []
 graphs = [Graph(t) for t in range(STEPS)]
 plain = {"t-gcn": t_gcn, "wd-gcn": wd_gcn, "evolvegcn-o": evolvegcn_o, "gat-lstm": gat_lstm}
 run = with_pyg() if VARIANT == "pyg" else with_pygt() if VARIANT == "pygt" else plain[MODEL]
-parameters = [*P.values(), *(parameter for module in modules for parameter in module.parameters())]
-if fused is not None:
-    parameters += [parameter for parameter in fused.parameters() if parameter.requires_grad]
-parameters = [parameter for parameter in parameters if parameter.requires_grad]
+of_modules = [parameter for module in modules for parameter in module.parameters()]
+parameters = [*window.parameters(), *(parameter for parameter in of_modules if parameter.requires_grad)]
 optimiser = torch.optim.Adam(parameters, lr=1e-2, fused=DEVICE != "cpu")
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 

@@ -110,7 +110,7 @@ impl Command {
             Verb::Evaluate(args) => evaluate::run(args, out),
             Verb::Predict(args) => predict::run(args, out),
             Verb::Ingest(args) => ingest::run(args, out).map_err(Error::from),
-            Verb::Inspect(args) => inspect::run(args, out).map_err(Error::from),
+            Verb::Inspect(args) => inspect::run(args, out),
             Verb::Generate(args) => generate::run(args, out).map_err(Error::from),
             Verb::List(args) => list::run(args, out),
             Verb::Doctor(args) => doctor::run(args, out),

@@ -167,17 +167,25 @@ fn closing(summary: &RunSummary, context: &RunContext, path: &Path, quiet: bool)
     if quiet {
         return text;
     }
+    text.push_str(&format!("\n{}", costs(summary)));
+    let path = path.display();
+    text.push_str(&format!("\nkymo evaluate {path}    kymo predict {path} -o predictions.csv\n"));
+    text
+}
+
+/// Where the time of a run went, and what it held and sent.
+pub(super) fn costs(summary: &RunSummary) -> String {
     let total: f64 = summary.seconds.iter().map(|(_, seconds)| seconds).sum();
     let parts: Vec<String> = (summary.seconds.iter())
         .map(|(work, seconds)| format!("{work} {}", percent(seconds / total.max(1e-9))))
         .collect();
-    text.push_str(&format!(
-        "\n{total:.1} s: {}\naround the kernels: {}; most memory {}{}\n",
+    let mut text = format!(
+        "{total:.1} s: {}\naround the kernels: {}; most memory {}{}\n",
         parts.join(", "),
         percent(summary.overhead),
         bytes(summary.memory),
         summary.device_memory.map_or(String::new(), |most| format!(", of the GPU {}", bytes(most)))
-    ));
+    );
     if let Some(held) = &summary.snapshots {
         text.push_str(&reading(held));
     }
@@ -188,8 +196,6 @@ fn closing(summary: &RunSummary, context: &RunContext, path: &Path, quiet: bool)
         }
         text.push_str(&format!("{workers}\n"));
     }
-    let path = path.display();
-    text.push_str(&format!("\nkymo evaluate {path}    kymo predict {path} -o predictions.csv\n"));
     text
 }
 

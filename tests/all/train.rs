@@ -158,3 +158,47 @@ fn every_model_trains_in_every_mode_it_can() {
         }
     }
 }
+
+/// Guards that one worker leaves its timeline, with what is read beside what is computed, and that a run that
+/// goes on leaves that of its last part.
+#[test]
+fn the_timeline_of_one_worker_shows_reading_beside_computing() {
+    let bench = Bench::new();
+    bench.done("generate power-law --vertices 2000 --edges 20000 --steps 60 --features 16 -o store");
+    bench.done("train store --model t-gcn --epochs 2 --memory 7MiB -o run");
+    let spans = |kind: &str| -> Vec<Value> {
+        let trace: Value = serde_json::from_slice(&bench.of_run("run", "trace.json")).unwrap();
+        let events = trace["traceEvents"].as_array().unwrap().clone();
+        events.into_iter().filter(|event| event["cat"] == kind).collect()
+    };
+    // A span for each of the 38 windows of 4 of 41 steps, in two epochs.
+    let (computed, read) = (spans("compute"), spans("prepare"));
+    assert_eq!(computed.len(), 2 * 38);
+    let summary: Value = serde_json::from_slice(&bench.of_run("run", "summary.json")).unwrap();
+    assert!(summary["snapshots"]["steps"].as_u64().unwrap() < 40, "everything fits: {summary}");
+    assert!(!read.is_empty() && read.iter().all(|span| span["tid"] != computed[0]["tid"]));
+    assert!(bench.of_run("run", "trace/worker-0.jsonl").starts_with(b"{\"version\":1,\"worker\":0,"));
+    bench.done("train --resume --epochs 3 -o run");
+    assert_eq!(spans("compute").len(), 38);
+}
+
+/// Guards that what a run took is told again after its closing lines are gone.
+#[test]
+fn inspect_says_what_a_run_took() {
+    let bench = Bench::new();
+    bench.make_small();
+    let closing = bench.done("train small --epochs 2 -o run").out;
+    let line = closing.lines().find(|line| line.starts_with("snapshots: ")).unwrap();
+    assert!(line.contains(" in memory, ") && line.contains(" as whole snapshots; read in "), "{line}");
+    let told = bench.done("inspect run").out;
+    assert!(told.starts_with("run: graphsage-linear with ") && told.contains("best of 2 epochs: epoch "));
+    assert!(told.lines().any(|told| told == line), "{told}");
+    assert_eq!(
+        bench.json("inspect run"),
+        serde_json::from_slice::<Value>(&bench.of_run("run", "summary.json")).unwrap()
+    );
+    assert!(bench.refused("inspect run --steps").starts_with("--steps: run is a run"));
+    std::fs::remove_file(bench.path("run/summary.json")).unwrap();
+    let error = bench.refused("inspect run");
+    assert!(error.contains("the run run has not finished; kymo train --resume -o run goes on"), "{error}");
+}

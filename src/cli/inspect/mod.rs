@@ -1,28 +1,36 @@
-//! `kymo inspect`: what is in a store.
+//! `kymo inspect`: what is in a store, or what a run took.
 
 mod report;
 
 use std::io::Write;
 use std::path::PathBuf;
 
-use kymo_graph::stats::stats;
-use kymo_graph::{Progress, Result, Store};
+use kymo_files::place::is_run;
+use kymo_graph::stats::{Stats, stats};
+use kymo_graph::{Progress, Store};
+use kymo_run::data::snapshots_in_memory;
+use kymo_run::{Error, Result};
+use kymo_trace::schema::RunFolder;
+use serde::Serialize;
 
 use super::console::Console;
 use super::layout;
+use super::numbers::{exact, plural};
 use super::watch::Watch;
-use super::{cannot_print, print_json};
+use super::{cannot_print, print_json, train};
 
-/// Describe a store: its size, how it changes from step to step, and what there is to learn from it.
+/// Describe a store: its size, how it changes from step to step, and what there is to learn from it. Of a
+/// run, say where its time went and what it held.
 ///
 /// Read this before training. A graph that changes little from step to step (high overlap) gains from
 /// incremental aggregation; one with skewed degrees needs a partition that balances edges, not vertices; one
 /// with steps of very different sizes needs a schedule that pairs large with small.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Inspect {
-    /// The store: the folder that `kymo ingest` or `kymo generate` made.
+    /// The store: the folder that `kymo ingest` or `kymo generate` made; or the folder of a run.
     pub store: PathBuf,
-    /// Print everything as one JSON object, for programs; the steps are in `per_step`.
+    /// Print everything as one JSON object, for programs; the steps are in `per_step`. Of a run, its
+    /// summary.json.
     #[arg(long)]
     pub json: bool,
     /// Print a table with a line for every step behind the report.
@@ -30,22 +38,71 @@ pub struct Inspect {
     pub steps: bool,
 }
 
-/// Describes the store on `out`.
+/// What is said of a store.
+#[derive(Serialize)]
+struct Described {
+    #[serde(flatten)]
+    stats: Stats,
+    /// Nothing where there are no steps.
+    memory: Option<InMemory>,
+}
+
+/// Bytes of all snapshots in memory.
+#[derive(Clone, Copy, Serialize)]
+struct InMemory {
+    /// If every one had its edges, matrices and features to itself.
+    whole: u64,
+    /// As graph convolution has them held in training.
+    held: u64,
+}
+
+/// Describes the store or the run on `out`.
 pub fn run(args: &Inspect, out: &mut Console) -> Result<()> {
+    if is_run(&args.store) {
+        return describe_run(args, out);
+    }
     let store = Store::open(&args.store)?;
     let progress = Progress::default();
     let watch = Watch::begin(&progress, "looking", out);
     let stats = stats(&store, &progress)?;
     drop(watch);
+    let sizes = if store.steps() > 0 { Some(snapshots_in_memory(&store)?) } else { None };
+    let memory = sizes.map(|[whole, held]| InMemory { whole, held });
     if args.json {
-        return print_json(out, &stats);
+        return Ok(print_json(out, &Described { stats, memory })?);
     }
     let name = args.store.file_name().unwrap_or(args.store.as_os_str());
-    let mut text = report::report(&name.to_string_lossy(), &stats, out.columns());
+    let mut text = report::report(&name.to_string_lossy(), &stats, memory, out.columns());
     if args.steps {
         text.push_str(&layout::fit(&report::table(&stats.per_step), out.columns()));
     }
-    out.write_all(text.as_bytes()).map_err(cannot_print)
+    Ok(out.write_all(text.as_bytes()).map_err(cannot_print)?)
+}
+
+/// Says what a run that has finished took.
+fn describe_run(args: &Inspect, out: &mut Console) -> Result<()> {
+    let path = args.store.display();
+    if args.steps {
+        return Err(Error::settings("--steps", format!("{path} is a run; only a store has steps to list")));
+    }
+    let Some(summary) = RunFolder::open(&args.store)?.summary()? else {
+        let problem =
+            format!("the run {path} has not finished; kymo train --resume -o {path} goes on with it");
+        return Err(Error::settings("STORE", problem));
+    };
+    if args.json {
+        return Ok(print_json(out, &summary)?);
+    }
+    let text = format!(
+        "{path}: {} with {} parameters, best of {}: epoch {}\n{}",
+        summary.model,
+        exact(summary.parameters as u64),
+        plural(summary.epochs as u64, ["epoch", "epochs"]),
+        summary.best_epoch,
+        train::costs(&summary)
+    );
+    let text = out.fit(&text);
+    Ok(out.write_all(text.as_bytes()).map_err(cannot_print)?)
 }
 
 #[cfg(test)]
@@ -111,6 +168,7 @@ mod tests {
             "as full snapshots",
             "times smaller",
             "dense, 32 columns in 4 segments",
+            "as whole snapshots, ",
             "49,000 values at 98 steps",
             "12 classes",
             "class 7 (42)",
@@ -204,6 +262,12 @@ mod tests {
         }
         assert_eq!((json["steps"].as_u64(), json["per_step"].as_array().map(Vec::len)), (Some(5), Some(5)));
         assert!(json["per_step"][0]["change"].is_null() && json["per_step"][1]["change"].is_f64());
+        // A matrix of 5,000 edges with a loop at each of 500 vertices at every step; features that are more
+        // than those of one step and fewer than those of all.
+        let [whole, held] = ["whole", "held"].map(|key| json["memory"][key].as_u64().unwrap());
+        let matrices = 5 * (8 * 5_500 + 12 * 500);
+        assert!(held > matrices + 64_000 && held < matrices + 5 * 64_000, "{held}");
+        assert_eq!(whole, 5 * (500 * (32 * 4 + 60) + 5_000 * 36));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use kymo_graph::stats::{ClassStats, Sizes, Spread, Stats, StepStats};
 use kymo_graph::store::FeatureKind;
 use kymo_graph::time::{TimeUnit, civil};
 
+use super::InMemory;
 use crate::cli::layout::wrap;
 use crate::cli::numbers::{bytes, count, exact, percent, plural};
 use crate::cli::plot::{between, chart, sparkline};
@@ -24,7 +25,7 @@ const STEPS: [&str; 2] = ["step", "steps"];
 const DATED: f64 = 1e8;
 
 /// The report on a store called `name`, in lines of at most this many columns.
-pub fn report(name: &str, stats: &Stats, columns: usize) -> String {
+pub fn report(name: &str, stats: &Stats, memory: Option<InMemory>, columns: usize) -> String {
     let mut text = String::new();
     let title = format!(
         "{name}: {}, {}, {}",
@@ -52,6 +53,16 @@ pub fn report(name: &str, stats: &Stats, columns: usize) -> String {
     features(stats, &mut fact);
     labels(stats, &mut fact);
     fact("on disk", bytes(stats.bytes));
+    if let Some(InMemory { whole, held }) = memory {
+        fact(
+            "in memory",
+            format!(
+                "{} as whole snapshots, {} as graph convolution has them held",
+                bytes(whole),
+                bytes(held)
+            ),
+        );
+    }
     if stats.steps > 1 {
         course(stats, columns, &mut text);
     }

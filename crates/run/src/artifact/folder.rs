@@ -25,7 +25,7 @@ pub struct Folder {
 }
 
 /// Files that only the process that trains the run writes.
-const WRITTEN_WHOLE: [&str; 7] = [
+const WRITTEN_WHOLE: [&str; 8] = [
     names::SETTINGS,
     names::CHECKPOINT,
     names::METRICS,
@@ -33,6 +33,7 @@ const WRITTEN_WHOLE: [&str; 7] = [
     names::PROFILE,
     names::SCHEDULE,
     names::PLAN,
+    names::CHROME_TRACE,
 ];
 
 /// Seconds since 1970.

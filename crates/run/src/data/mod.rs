@@ -3,6 +3,7 @@
 
 mod ahead;
 pub(crate) mod builtin;
+mod course;
 mod degrees;
 mod dense;
 mod features;
@@ -17,7 +18,7 @@ mod stored;
 mod survey;
 
 pub use features::Inputs;
-pub use room::{Room, Sizes, largest_step};
+pub use room::{Room, Sizes, largest_step, snapshots_in_memory, whole_bytes};
 pub use segment::Segment;
 pub use snapshots::{Loaded, Reading, Snapshots, Surroundings};
 pub use source::{Piece, SnapshotSource, StepRows, WholeSteps};

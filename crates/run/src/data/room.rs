@@ -1,9 +1,13 @@
 //! How the memory of a run is divided among snapshots, products and what is read ahead.
 
 use kymo_graph::Store;
-use kymo_model::Asked;
+use kymo_graph::store::Manifest;
+use kymo_model::graph::Normalisation;
+use kymo_model::{Asked, Graph};
+use kymo_plan::price::snapshot_bytes;
 
 use super::features::Inputs;
+use crate::config::Settings;
 use crate::error::Result;
 
 /// Windows that are looked at for what to read next.
@@ -132,6 +136,23 @@ impl Room {
         let room = Room { snapshots: memory, products: None, ahead: window, ..Room::default() };
         Room { windows: WINDOWS, readers: threads.max(1), ..room }
     }
+}
+
+/// Bytes of all snapshots if every one had its edges, matrices and features to itself.
+pub fn whole_bytes(manifest: &Manifest, columns: usize) -> u64 {
+    let directions = if manifest.directed { 1 } else { 2 };
+    let edges = manifest.edges.saturating_mul(directions);
+    snapshot_bytes(manifest.vertices.saturating_mul(manifest.steps), edges, columns as u64)
+}
+
+/// Bytes of all snapshots of a store with at least one step: each whole, and as graph convolution has them
+/// held, by the counts of the store alone.
+pub fn snapshots_in_memory(store: &Store) -> Result<[u64; 2]> {
+    let inputs = Inputs::unread(store, &Settings::default(), 0..store.steps())?;
+    let graph = Graph::new(vec![0, 1, 2], vec![1, 0], None)?;
+    graph.normalised(Normalisation::Both)?;
+    let held = Sizes::new(store, &inputs, graph.asked(), 1)?.all() as u64;
+    Ok([whole_bytes(store.manifest(), inputs.constant_width()), held])
 }
 
 /// Edges of a large step, in both directions where there are two: those of the last or of a step on average,

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use kymo_graph::{Step, Store, Vertex};
@@ -81,16 +81,18 @@ pub struct Surroundings {
 
 /// What those who train and those who read ahead have in common.
 pub(super) struct Shared {
-    store: Arc<Store>,
+    pub(super) store: Arc<Store>,
     source: Arc<dyn SnapshotSource>,
-    cells: Option<Arc<Cells>>,
+    pub(super) cells: Option<Arc<Cells>>,
     /// For snapshots and features.
-    budget: Arc<Budget>,
+    pub(super) budget: Arc<Budget>,
     /// For products, beside what all snapshots take.
     products: Arc<Budget>,
     pub(super) room: Room,
     pub(super) recorder: Arc<Recorder>,
     device: Option<Device>,
+    /// Of each step, the nearest one before that is stored whole.
+    pub(super) beginning: OnceLock<Vec<Step>>,
     pub(super) state: Mutex<State>,
     /// Something was read, is wanted, or is no longer.
     pub(super) changed: Condvar,
@@ -100,24 +102,24 @@ pub(super) struct Shared {
 
 #[derive(Default)]
 pub(super) struct State {
-    kept: BTreeMap<Key, Arc<Loaded>>,
+    pub(super) kept: BTreeMap<Key, Arc<Loaded>>,
     passing: BTreeMap<Key, Arc<Loaded>>,
     segments: BTreeMap<Step, Arc<Segment>>,
     /// Those that somebody is reading.
-    reading: BTreeSet<Key>,
+    pub(super) reading: BTreeSet<Key>,
     /// Those of the window that is being worked on.
-    now: BTreeSet<Key>,
+    pub(super) now: BTreeSet<Key>,
     /// The windows that come next.
     pub(super) next: VecDeque<Range<Step>>,
     /// Those whose steps a reader is going through.
     pub(super) taken: Vec<Range<Step>>,
     /// Steps that are good to begin at, in the order in which what follows them is needed.
-    beginnings: VecDeque<Step>,
+    pub(super) beginnings: VecDeque<Step>,
     pub(super) ended: bool,
 }
 
 impl State {
-    fn get(&self, key: &Key) -> Option<&Arc<Loaded>> {
+    pub(super) fn get(&self, key: &Key) -> Option<&Arc<Loaded>> {
         self.kept.get(key).or_else(|| self.passing.get(key))
     }
 }
@@ -149,6 +151,7 @@ impl Snapshots {
             room,
             recorder,
             device,
+            beginning: OnceLock::new(),
             state: Mutex::default(),
             changed: Condvar::new(),
             spent: Default::default(),
@@ -202,6 +205,11 @@ impl Snapshots {
         Reading { spent, waited }
     }
 
+    /// Whether all steps stay once they have been read.
+    pub fn holds_all(&self) -> bool {
+        self.shared.room.holds_all
+    }
+
     /// Says which windows come next, in order; what was said before is forgotten.
     pub fn look_ahead(&self, windows: Vec<Range<Step>>) {
         let mut state = self.shared.state();
@@ -247,7 +255,7 @@ impl Shared {
     }
 
     /// The name of a step in a window, and who owns its vertices.
-    fn key(&self, t: Step, window: &Range<Step>) -> (Key, Option<Ownership>) {
+    pub(super) fn key(&self, t: Step, window: &Range<Step>) -> (Key, Option<Ownership>) {
         let owners = self.cells.as_ref().map(|cells| cells.shares.structure(window, t));
         ((t, owners.as_ref().map(Ownership::key)), owners)
     }
@@ -275,76 +283,6 @@ impl Shared {
         }
         drop(state);
         self.changed.notify_all();
-    }
-
-    /// The steps that are stored whole, where all steps will stay: who begins there and goes on in the order
-    /// of time has no more to do than there is. Those whose followers are needed first come first.
-    fn beginnings(&self, state: &State) -> VecDeque<Step> {
-        let mut found = VecDeque::new();
-        if !self.room.holds_all || self.cells.is_some() {
-            return found;
-        }
-        let mut beginning = Vec::with_capacity(self.store.steps());
-        for t in 0..self.store.steps() {
-            // What cannot be read will be found out by those who read it.
-            let is_whole = self.store.is_whole(t).unwrap_or(true);
-            beginning.push(if is_whole { t } else { beginning.last().copied().unwrap_or(t) });
-        }
-        let mut known = BTreeSet::new();
-        for t in state.next.iter().flat_map(Clone::clone).filter(|&t| state.get(&(t, None)).is_none()) {
-            if known.insert(beginning[t]) {
-                found.push_back(beginning[t]);
-            }
-        }
-        found
-    }
-
-    /// The next step that a reader should read, if there is room for it. Where all steps will stay it is the
-    /// one behind the step it read `last`, or one that is good to begin at; else one of the window it is
-    /// `on`, whose step before is the nearest to come from, or of one that no other reader has taken.
-    pub(super) fn wish(
-        &self,
-        state: &mut State,
-        last: Option<Step>,
-        on: Option<&Range<Step>>,
-    ) -> Option<(Step, Range<Step>)> {
-        if self.room.holds_all && self.cells.is_none() {
-            let wanted = |state: &State, t: Step| {
-                let key = (t, None);
-                let is_waiting = state.get(&key).is_none() && !state.reading.contains(&key);
-                is_waiting.then(|| state.next.iter().find(|window| window.contains(&t)).cloned()).flatten()
-            };
-            if let Some((t, window)) = last.and_then(|last| Some((last + 1, wanted(state, last + 1)?))) {
-                return Some((t, window));
-            }
-            while let Some(t) = state.beginnings.pop_front() {
-                if let Some(window) = wanted(state, t) {
-                    return Some((t, window));
-                }
-            }
-        }
-        let state = &*state;
-        let waiting = |key: &Key| state.get(key).is_none() && !state.reading.contains(key);
-        let (mut free, mut taken, mut beyond) = (None, None, 0);
-        'windows: for window in state.next.iter().take(self.room.windows) {
-            for t in window.clone() {
-                let key = self.key(t, window).0;
-                if waiting(&key) {
-                    // What will not be kept may take the room of the steps ahead, and no more.
-                    let fits = self.budget.left() >= self.room.step * (1 + state.reading.len());
-                    if !(fits || beyond < self.room.ahead) {
-                        break 'windows;
-                    }
-                    if on == Some(window) {
-                        return Some((t, window.clone()));
-                    }
-                    let place = if state.taken.contains(window) { &mut taken } else { &mut free };
-                    place.get_or_insert_with(|| (t, window.clone()));
-                }
-                beyond += usize::from(!state.kept.contains_key(&key) && !state.now.contains(&key));
-            }
-        }
-        free.or(taken)
     }
 
     /// The snapshot of step `t` of a window: read now, unless it is there or on its way.

@@ -1,10 +1,12 @@
 //! Where snapshots come from: steps of a mapped store now; parts, samples and remote stores can take their
 //! place.
 
+use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::ThreadId;
 
 use kymo_graph::store::{Cursor, SharedRows};
-use kymo_graph::{Snapshot, Step, Store, Vertex};
+use kymo_graph::{Edge, Snapshot, Step, Store, Vertex};
 use kymo_model::{Asked, Graph, Rows};
 use kymo_plan::{Neighbourhood, Ownership};
 use kymo_tensor::{Device, Pattern, Resident, Shape, Tape, Var};
@@ -40,10 +42,10 @@ impl StepRows {
     /// Brings the columns of step `t` to a GPU, before they are asked for there.
     pub fn bring(&self, device: &Device, t: Step) -> Result<()> {
         match self {
-            StepRows::Own(rows) => drop(rows.on(device)?),
+            StepRows::Own(rows) => rows.bring(device)?,
             StepRows::Shared(segment) => {
-                segment.rows.on(device)?;
-                segment.at(t).map_or(Ok(()), |index| index.on(device).map(drop))?;
+                segment.rows.bring(device)?;
+                segment.at(t).map_or(Ok(()), |index| index.bring(device))?;
             }
         }
         Ok(())
@@ -80,8 +82,8 @@ pub struct WholeSteps {
     /// Whether cursors see to the loops that models add.
     has_loops: bool,
     segments: Segments,
-    /// Where readers have been: who reads next goes on from the nearest.
-    cursors: Mutex<Vec<Cursor>>,
+    /// Where readers have been.
+    cursors: Mutex<Vec<(ThreadId, Cursor)>>,
 }
 
 impl WholeSteps {
@@ -99,23 +101,30 @@ impl WholeSteps {
         WholeSteps { store, inputs, asked, cells, has_loops, segments, cursors: Mutex::default() }
     }
 
-    /// A whole step, from the nearest one that a reader has been at.
-    fn whole(&self, t: Step) -> Result<Piece> {
+    /// What `make` makes with the cursor that this thread left where it read last: another would have to go
+    /// back for the steps that are to follow.
+    fn going_on(&self, make: impl FnOnce(&mut Cursor) -> Result<Piece>) -> Result<Piece> {
         let cursors = || self.cursors.lock().unwrap_or_else(PoisonError::into_inner);
+        let (me, has_parts) = (std::thread::current().id(), self.cells.is_some());
         let mut cursor = {
             let mut free = cursors();
-            let behind = |cursor: &Cursor| cursor.at().and_then(|at| t.checked_sub(at)).unwrap_or(usize::MAX);
-            let nearest = free.iter().enumerate().min_by_key(|(_, cursor)| behind(cursor));
-            let nearest = nearest.map(|(number, _)| number);
-            let new = if self.has_loops { Cursor::with_loops } else { Cursor::new };
-            nearest.map_or_else(|| new(self.store.clone()), |number| free.swap_remove(number))
+            match free.iter().position(|(owner, _)| *owner == me || has_parts) {
+                Some(place) => free.swap_remove(place).1,
+                None if self.has_loops => Cursor::with_loops(self.store.clone()),
+                None => Cursor::new(self.store.clone()),
+            }
         };
-        let piece = self.piece(t, &mut cursor);
-        cursors().push(cursor);
+        let piece = make(&mut cursor);
+        let mut free = cursors();
+        // Rows of a cursor are those of all vertices: a worker that has a part of them keeps no second one.
+        if !has_parts || free.is_empty() {
+            free.push((me, cursor));
+        }
         piece
     }
 
-    fn piece(&self, t: Step, cursor: &mut Cursor) -> Result<Piece> {
+    /// A whole step.
+    fn whole(&self, t: Step, cursor: &mut Cursor) -> Result<Piece> {
         let degrees = self.inputs.are_degrees();
         let SharedRows { starts, columns, weights } = cursor.go_to(t)?;
         let graph = match self.has_loops {
@@ -164,10 +173,7 @@ impl WholeSteps {
             true => (Graph::new(vec![0], Vec::new(), None)?.part(&[], &[], both)?, Vec::new()),
             false => {
                 let graph = whole()?.part(&halo.own, &halo.beyond, both)?;
-                let (all, width) =
-                    (self.inputs.rows(&self.store, t, snapshot)?, self.inputs.constant_width());
-                let row = |&vertex: &Vertex| all[vertex as usize * width..][..width].iter().copied();
-                (graph, vertices.iter().flat_map(row).collect())
+                (graph, self.inputs.rows(&self.store, t, snapshot, &vertices)?)
             }
         };
         let neighbours = Some(Arc::new(Neighbours::new(halo)));
@@ -176,12 +182,24 @@ impl WholeSteps {
     }
 }
 
+/// The snapshot with these rows by target.
+fn snapshot_of(rows: &SharedRows) -> Snapshot<'_> {
+    let sources = |ends: &[u64]| &rows.columns[ends[0] as usize..ends[1] as usize];
+    let row = |(target, ends)| sources(ends).iter().map(move |&source| Edge::new(source, target));
+    let edges = (0..).zip(rows.starts.windows(2)).flat_map(row).collect();
+    Snapshot { edges: Cow::Owned(edges), weights: rows.weights.as_deref().map(Cow::Borrowed) }
+}
+
 impl SnapshotSource for WholeSteps {
     fn read(&self, t: Step, owners: Option<&Ownership>) -> Result<Piece> {
-        match owners {
-            None => self.whole(t),
+        match (&self.cells, owners) {
+            // Nothing is read where the worker has nothing.
+            (Some(cells), Some(place)) if cells.own(place).is_empty() => {
+                self.cut(t, &Snapshot::default(), owners)
+            }
             // The whole of the step is in memory meanwhile.
-            Some(_) => self.cut(t, &self.store.snapshot(t)?, owners),
+            (Some(_), Some(_)) => self.going_on(|cursor| self.cut(t, &snapshot_of(cursor.go_to(t)?), owners)),
+            _ => self.going_on(|cursor| self.whole(t, cursor)),
         }
     }
 

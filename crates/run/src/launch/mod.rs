@@ -68,8 +68,8 @@ impl Crew {
         self.workers.first_mut().ok_or_else(|| Error::Bug("no worker was started".into()))
     }
 
-    /// Trains; where there are several workers, each gets its share of the threads, and the first one of all
-    /// leaves their reports in the folder.
+    /// Trains and leaves the timelines of all workers in the folder; where there are several, each gets its
+    /// share of the threads, and the first one of all has their reports.
     pub fn train(
         self,
         course: Course,
@@ -78,7 +78,13 @@ impl Crew {
     ) -> Result<Ending> {
         let Crew { mut workers, division, plan } = self;
         match &mut workers[..] {
-            [alone] if alone.group.size() == 1 => train::train(alone, &division, course, folder, observer),
+            [alone] if alone.group.size() == 1 => {
+                let ending = train::train(alone, &division, course, folder, observer)?;
+                if let Some(folder) = folder {
+                    report::write_timelines(&[alone.group.recorder.trace()], folder.path())?;
+                }
+                Ok(ending)
+            }
             _ => threads::train(workers, &division, plan.as_ref(), course, folder, observer),
         }
     }

@@ -66,6 +66,14 @@ impl Share {
     }
 }
 
+/// Writes the timelines of all workers into the folder of the run.
+pub(super) fn write_timelines(traces: &[WorkerTrace], folder: &Path) -> Result<()> {
+    for trace in traces {
+        trace.write(folder)?;
+    }
+    Ok(chrome::export(traces, &folder.join(CHROME_TRACE))?)
+}
+
 /// What all workers did.
 pub(super) struct Reports {
     /// The strategy.
@@ -79,11 +87,8 @@ pub(super) struct Reports {
 impl Reports {
     /// Writes timelines into the folder of the run.
     pub fn write(&self, folder: &Path) -> Result<()> {
-        for share in &self.shares {
-            share.trace.write(folder)?;
-        }
         let traces: Vec<WorkerTrace> = self.shares.iter().map(|share| share.trace.clone()).collect();
-        Ok(chrome::export(&traces, &folder.join(CHROME_TRACE))?)
+        write_timelines(&traces, folder)
     }
 
     /// What there is to say of them, beside the bytes that an epoch was planned to send.

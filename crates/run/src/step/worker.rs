@@ -7,7 +7,6 @@ use std::time::Instant;
 
 use kymo_comm::Traffic;
 use kymo_graph::{Progress, Step, Store};
-use kymo_plan::price::snapshot_bytes;
 use kymo_plan::{Batch, Iteration, Shares, Targets, Window};
 use kymo_tensor::estimate::MemoryEstimate;
 use kymo_tensor::{Arena, Device, Numbers, Times};
@@ -18,7 +17,9 @@ use super::context::RunContext;
 use super::runner::{Runner, WindowRun};
 use super::times::WindowTimes;
 use crate::config::{Mode, Settings, device};
-use crate::data::{Loaded, Reading, Room, SnapshotSource, Snapshots, Split, Surroundings, WholeSteps};
+use crate::data::{
+    Loaded, Reading, Room, SnapshotSource, Snapshots, Split, Surroundings, WholeSteps, whole_bytes,
+};
 use crate::error::{Error, Result};
 use crate::forward::RecurrentState;
 use crate::halo::{Cells, Exact, HaloPolicy, Pass};
@@ -193,14 +194,11 @@ impl Worker {
 
     /// How snapshots were held and read so far.
     pub fn snapshots_held(&self) -> SnapshotsHeld {
-        let (snapshots, manifest) = (self.snapshots(), self.context.store.manifest());
+        let snapshots = self.snapshots();
         let Reading { spent, waited } = snapshots.reading();
-        let directions = if manifest.directed { 1 } else { 2 };
-        let edges = manifest.edges.saturating_mul(directions);
-        let columns = self.context.inputs.constant_width() as u64;
         SnapshotsHeld {
             bytes: snapshots.held_bytes() as u64,
-            whole: snapshot_bytes(manifest.vertices.saturating_mul(manifest.steps), edges, columns),
+            whole: whole_bytes(self.context.store.manifest(), self.context.inputs.constant_width()),
             steps: snapshots.held_steps(),
             reading: spent,
             waited,

@@ -59,7 +59,12 @@ pub fn train(
         let mut pace = Pace::begin();
         worker.begin_epoch(epoch, course.position.window == 0);
         let mut passed = 0;
-        worker.look_ahead(&plan.iterations, windows(worker, worker.split().samples(Part::Validation)));
+        let mut after = windows(worker, worker.split().samples(Part::Validation));
+        // The test needs its steps in the end; where they stay, there is time to read them now.
+        if worker.snapshots().holds_all() {
+            after.extend(windows(worker, worker.split().samples(Part::Test)));
+        }
+        worker.look_ahead(&plan.iterations, after);
         for (number, iteration) in plan.iterations.iter().enumerate() {
             let size = iteration.windows().len();
             let end = passed + size;

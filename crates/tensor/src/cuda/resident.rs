@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, TryLockError};
 
 use super::call::Slice;
 use super::device::Device;
@@ -94,6 +94,19 @@ impl<T: bytemuck::Pod> Resident<T> {
             return Ok(memory);
         }
         let _bringing = self.bringing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.brought(device)
+    }
+
+    /// Sees to it that the copy on the GPU is made, by this thread unless another is at it.
+    pub fn bring(&self, device: &Device) -> Result<()> {
+        match self.bringing.try_lock() {
+            Ok(_bringing) => self.brought(device).map(drop),
+            Err(TryLockError::Poisoned(_)) => self.shared(device).map(drop),
+            Err(TryLockError::WouldBlock) => Ok(()),
+        }
+    }
+
+    fn brought(&self, device: &Device) -> Result<&Arc<Memory>> {
         if let Some(memory) = self.resident.get() {
             return Ok(memory);
         }

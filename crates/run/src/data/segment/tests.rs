@@ -117,10 +117,15 @@ fn bits(values: &[f32]) -> Vec<u32> {
     values.iter().map(|value| value.to_bits()).collect()
 }
 
+/// The rows of a step, made anew.
+fn dense_at(inputs: &Inputs, store: &Store, t: Step) -> Vec<f32> {
+    let all: Vec<u32> = (0..store.vertices() as u32).collect();
+    inputs.rows(store, t, &store.snapshot(t).unwrap(), &all).unwrap()
+}
+
 /// The rows of every step, made anew.
 fn dense(inputs: &Inputs, store: &Store) -> Vec<Vec<f32>> {
-    let rows = |t| inputs.rows(store, t, &store.snapshot(t).unwrap()).unwrap();
-    (0..store.steps()).map(rows).collect()
+    (0..store.steps()).map(|t| dense_at(inputs, store, t)).collect()
 }
 
 /// Reads all segments and holds them against the rows of every step.
@@ -136,7 +141,7 @@ fn check_law(inputs: &Inputs, store: &Store) {
         assert!(segment.bytes() <= (2 * first).min(steps.len() * first), "{}", segment.bytes());
         for t in steps.clone() {
             assert_eq!(inputs.segment_of(t), number);
-            let expected = inputs.rows(store, t, &store.snapshot(t).unwrap()).unwrap();
+            let expected = dense_at(inputs, store, t);
             for (vertex, expected) in expected.chunks_exact(width).enumerate() {
                 let row = segment.at(t).map_or(vertex, |list| list[vertex] as usize);
                 let found = &segment.rows[row * width..(row + 1) * width];
