@@ -82,9 +82,15 @@ const ROOM: Room = Room {
 fn every_window_gets_its_steps_however_little_room_there_is() {
     let folder = tempfile::tempdir().unwrap();
     let store = store(&folder);
-    for (kept, ahead, readers) in [(0, 1, 1), (0, 3, 2), (1_000, 3, 2), (100_000, 4, 3)] {
+    for (kept, ahead, readers, holds_all) in [
+        (0, 1, 1, false),
+        (0, 3, 2, false),
+        (1_000, 3, 2, false),
+        (100_000, 4, 3, false),
+        (100_000, 4, 3, true),
+    ] {
         let source = Arc::new(Numbers::default());
-        let room = Room { snapshots: kept, ahead, readers, ..ROOM };
+        let room = Room { snapshots: kept, ahead, readers, holds_all, ..ROOM };
         let (snapshots, recorder) = snapshots(&store, source.clone(), room);
         for epoch in 0..3 {
             snapshots.look_ahead(windows(epoch));
@@ -110,6 +116,30 @@ fn every_window_gets_its_steps_however_little_room_there_is() {
         let reading = snapshots.reading();
         assert!(reading.spent > 0.0 && reading.waited > 0.0, "{reading:?}");
         assert_eq!(snapshots.left()[0], kept.saturating_sub(4_000).max(kept % 100), "{kept}");
+    }
+}
+
+/// Where all steps stay, a reader begins where a step is stored whole and goes on in the order of time; the
+/// part that is needed first comes first.
+#[test]
+fn readers_follow_time_where_all_steps_stay() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, source) = (store(&folder), Arc::new(Numbers::default()));
+    let whole: Vec<Step> = (0..40).filter(|&t| store.is_whole(t).unwrap()).collect();
+    assert!((2..20).contains(&whole.len()), "{whole:?}");
+    let room = Room { snapshots: 100_000, readers: 1, holds_all: true, ..ROOM };
+    let (snapshots, _) = snapshots(&store, source.clone(), room);
+    assert!(snapshots.holds_all());
+    snapshots.look_ahead(windows(5));
+    while snapshots.held_steps() < 40 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let reads = source.reads.lock().unwrap().clone();
+    assert_eq!(reads.len(), 40);
+    let first = *whole.iter().rfind(|&&t| t <= windows(5)[0].start).unwrap();
+    assert_eq!(reads[0], first);
+    for pair in reads.windows(2) {
+        assert!(pair[1] == pair[0] + 1 || whole.contains(&pair[1]), "{reads:?}");
     }
 }
 
