@@ -173,6 +173,40 @@ fn a_limit_of_the_process_is_kept_to() {
     assert_eq!(code, 0, "{said}");
 }
 
+/// Wherever memory ends, the command says so and exits: no limit between what the program is loaded into and
+/// what suffices ends in a signal, and nothing stays behind that the next command does not remove.
+#[cfg(target_os = "linux")]
+#[test]
+fn memory_that_ends_in_the_middle_is_an_error() {
+    let bench = Bench::new();
+    let make =
+        "generate power-law --vertices 20000 --edges 60000 --steps 10 --features 8 -o store --overwrite";
+    let [loaded, enough] = ["--version", make].map(|args| {
+        let (mut little, mut much) = (1 << 10, 1 << 20);
+        while much - little > 64 {
+            let middle = (little + much) / 2;
+            let works = limited(&bench, middle, args).0 == 0;
+            (little, much) = if works { (little, middle) } else { (middle, much) };
+        }
+        much
+    });
+    // The system lays out a program by chance: where it was loaded once, it may not be the next time.
+    let from = loaded + 1024;
+    let mut ended = 0;
+    for kib in (0..50).map(|part| from + (enough.saturating_sub(from)) * part / 50) {
+        let (code, said) = limited(&bench, kib, make);
+        assert!([0, 2, 4].contains(&code), "{kib} KiB: {code} {said}");
+        assert!(code == 0 || said.starts_with("error: "), "{kib} KiB: {said}");
+        if said.contains("memory has ended") {
+            assert!(code == 4 && said.contains(" bytes more were refused; free memory"), "{code} {said}");
+            ended += 1;
+        }
+    }
+    assert!(ended > 0, "memory never ended between {from} and {enough} KiB");
+    bench.done(make);
+    assert_eq!(bench.names(), ["store"]);
+}
+
 /// What is not in the build says so, in lists and in plans.
 #[test]
 fn what_is_not_built_is_marked() {
