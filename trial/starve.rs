@@ -69,7 +69,8 @@ struct Starve {
 pub fn prepare(kymo: &Kymo, scenes: &Path) -> Verdict<Box<dyn Kind>> {
     let scene = scenes.join("scene");
     std::fs::create_dir(&scene)?;
-    std::fs::write(scene.join("events.csv"), "source,target,time\n1,2,3\n2,3,400\n3,1,900\n".repeat(500))?;
+    let events = "source,target,time\n".to_owned() + &"1,2,3\n2,3,400\n3,1,900\n".repeat(500);
+    std::fs::write(scene.join("events.csv"), events)?;
     kymo.done(&scene, "generate power-law --vertices 60 --edges 200 --steps 20 --features 3 -o small")?;
     kymo.done(&scene, "train small --epochs 2 -o run")?;
     let mut least = 1 << 10;
