@@ -173,6 +173,26 @@ fn a_limit_of_the_process_is_kept_to() {
     assert_eq!(code, 0, "{said}");
 }
 
+/// `--memory` bounds all that training takes: less than that is refused with the figure, and what is given is
+/// not exceeded by more than the program itself takes.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_memory_that_is_given_is_kept_to() {
+    let bench = Bench::new();
+    bench.done("generate power-law --vertices 20000 --edges 100000 --steps 12 --features 2 -o store");
+    let train = "train store --task link-prediction --hidden 64 --epochs 1 --threads 2 -o run";
+    let (class, error) = bench.failed(&format!("{train} --memory 32MiB"));
+    assert_eq!(class, Class::Settings, "{error}");
+    assert!(
+        error.starts_with("run.memory: training takes about 2") && error.contains(" MiB at least"),
+        "{error}"
+    );
+    bench.done(&format!("{train} --memory 320MiB"));
+    let summary: serde_json::Value = serde_json::from_slice(&bench.of_run("run", "summary.json")).unwrap();
+    let most = summary["memory"].as_u64().unwrap();
+    assert!(most < (320 + 40) << 20, "{most} bytes");
+}
+
 /// Wherever memory ends, the command says so and exits: no limit between what the program is loaded into and
 /// what suffices ends in a signal, and nothing stays behind that the next command does not remove.
 #[cfg(target_os = "linux")]
