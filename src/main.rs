@@ -2,6 +2,9 @@
 
 use std::process::ExitCode;
 
+mod allocator;
+
 fn main() -> ExitCode {
+    allocator::watch_aborts();
     ExitCode::from(kymo::cli::process::main())
 }

@@ -250,7 +250,8 @@ impl Answer {
 
     /// The error: one paragraph, but for those about options, which show the usage behind it.
     pub fn error(&self) -> Option<&str> {
-        let begin = self.err.find("error: ").filter(|&at| at == 0 || self.err[..at].ends_with('\n'))?;
+        // The C library may have said something about an error before.
+        let begin = if self.err.starts_with("error: ") { 0 } else { self.err.find("\nerror: ")? + 1 };
         Some(self.err[begin..].trim_start_matches("error: ").trim_end())
     }
 

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::Kind;
-use crate::command::{ADDRESSES, Answer, Fault, Kymo, LIMIT, LONG, Verdict, finish, words};
+use crate::command::{ADDRESSES, Fault, Kymo, LIMIT, LONG, Verdict, finish, words};
 use crate::draw::Draw;
-use crate::files::Scene;
+use crate::files::{self, Scene};
 
 /// What is starved.
 const COMMANDS: [&str; 9] = [
@@ -69,7 +69,8 @@ struct Starve {
 pub fn prepare(kymo: &Kymo, scenes: &Path) -> Verdict<Box<dyn Kind>> {
     let scene = scenes.join("scene");
     std::fs::create_dir(&scene)?;
-    std::fs::write(scene.join("events.csv"), "source,target,time\n1,2,3\n2,3,400\n3,1,900\n".repeat(500))?;
+    let events = "source,target,time\n".to_owned() + &"1,2,3\n2,3,400\n3,1,900\n".repeat(500);
+    std::fs::write(scene.join("events.csv"), events)?;
     kymo.done(&scene, "generate power-law --vertices 60 --edges 200 --steps 20 --features 3 -o small")?;
     kymo.done(&scene, "train small --epochs 2 -o run")?;
     let mut least = 1 << 10;
@@ -128,7 +129,8 @@ impl Kind for Starve {
                 // From nothing to more than enough, as many small sizes as large ones.
                 let kilobytes = self.least as f64 * 64.0_f64.powf(draw.share());
                 let answer = run(&format!("ulimit -v {}", kilobytes as u64), &args)?;
-                memory(&self.kymo, &answer, false)
+                answer.documented()?;
+                if answer.code == Some(0) { Ok(()) } else { again(&self.kymo, folder, &args) }
             }
             2 => {
                 // Beyond the limit the system would end the command by a signal; ignored, writing fails.
@@ -153,27 +155,34 @@ impl Kind for Starve {
             }
             _ => {
                 let args = words(draw.pick::<&str>(&ABSURD));
-                memory(&self.kymo, &run(&format!("ulimit -v {ADDRESSES}"), &args)?, true)
+                run(&format!("ulimit -v {ADDRESSES}"), &args)?.documented()
             }
         }
     }
 }
 
-/// What lack of memory may come to: the words of the allocator will do where memory ends anywhere, but not
-/// where more was asked for than could ever be had.
-fn memory(kymo: &Kymo, answer: &Answer, foreseeable: bool) -> Verdict {
-    if answer.signal.is_none() || answer.stopped() || answer.err.contains("panicked at") {
-        return answer.documented();
-    }
-    let said = answer.err.contains("memory allocation of");
-    match (answer.error(), said) {
-        (Some(_), _) => Ok(()),
-        (_, true) if !foreseeable => {
-            kymo.remark("noted: aborts of commands with too little memory, in the words of the allocator");
-            Ok(())
+/// The command once more, where it ended in the middle of what it wrote: with nothing in its way it gets
+/// there, and nothing is left of the first attempt.
+fn again(kymo: &Kymo, folder: &Path, args: &[String]) -> Verdict {
+    let mut command = args.join(" ");
+    let output = args.iter().skip_while(|arg| *arg != "-o").nth(1);
+    if let Some(output) = output.map(|output| folder.join(output))
+        && !command.contains("--resume")
+    {
+        if output.join("checkpoint.safetensors").exists() {
+            command += " --resume";
+        } else if output.exists() && args[0] != "train" {
+            command += " --overwrite";
         }
-        (_, true) => Err(answer.fault("aborted: more was asked of memory than there is")),
-        _ => Err(answer.fault("out of memory without a word")),
+    }
+    let answer = kymo.run(folder, &command)?;
+    if answer.code != Some(0) {
+        return Err(answer.fault("the retry failed"));
+    }
+    let hidden = |name: &String| name.split('/').any(|part| part.starts_with('.'));
+    match files::contents(folder)?.into_keys().find(hidden) {
+        Some(left) => Err(Fault::new("something was left behind", format!("after {command}: {left}"))),
+        None => Ok(()),
     }
 }
 

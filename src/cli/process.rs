@@ -1,7 +1,7 @@
 //! The command as a process: what it exits with, whatever happens.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};
 use std::sync::atomic::Ordering;
 
@@ -10,6 +10,9 @@ use kymo_run::{Class, Error};
 
 use super::console::{complain, unless_closed};
 use super::{Command, cannot_print};
+
+/// Bytes below which memory has ended: about what a thread takes.
+const LEAST: usize = 4 << 20;
 
 /// Runs the command as it was typed; the exit code.
 pub fn main() -> u8 {
@@ -25,7 +28,10 @@ pub fn main() -> u8 {
 /// Does the work; a panic is reported as the bug that it is. The stack is unwound, so that what was begun is
 /// cleared away.
 fn guarded(work: impl FnOnce() -> u8) -> u8 {
-    std::panic::set_hook(Box::new(|panic| complain(&bug(panic))));
+    std::panic::set_hook(Box::new(|panic| {
+        end_without_memory();
+        complain(&bug(panic));
+    }));
     catch_unwind(AssertUnwindSafe(work)).unwrap_or(Class::Bug.exit_code())
 }
 
@@ -44,6 +50,42 @@ fn bug(panic: &PanicHookInfo) -> String {
         text.push_str(&format!("\n{backtrace}"));
     }
     text
+}
+
+/// Ends the process where there is no memory left to speak of: for those who fail for the lack of it, as
+/// threads that begin, but panic or abort.
+pub fn end_without_memory() {
+    if memmap2::MmapMut::map_anon(LEAST).is_err() {
+        without_memory(LEAST);
+    }
+}
+
+/// Ends the process, which cannot have this many bytes, as an error of the machine. Nothing is allocated, and
+/// nothing is cleared away, since others may hold what that needs: a later command finds what a kill leaves.
+pub fn without_memory(bytes: usize) -> ! {
+    let mut line = [0; 256];
+    let mut rest = &mut line[..];
+    // A bar that stands on the terminal has not ended its line.
+    let begin = if std::io::stderr().is_terminal() { "\n" } else { "" };
+    let _ = writeln!(
+        rest,
+        "{begin}error: memory has ended: {bytes} bytes more were refused; free memory, raise the limit \
+         (ulimit -v), or ask for less: --memory, --hidden, --window, --workers"
+    );
+    let left = rest.len();
+    say_at_once(&line[..line.len() - left]);
+    signal_hook::low_level::exit(Class::Resource.exit_code().into())
+}
+
+/// Writes to standard error past its lock, which the one who ran out of memory may hold.
+#[cfg(unix)]
+fn say_at_once(line: &[u8]) {
+    let _ = rustix::io::write(std::io::stderr(), line);
+}
+
+#[cfg(not(unix))]
+fn say_at_once(line: &[u8]) {
+    let _ = std::io::stderr().write_all(line);
 }
 
 /// Says what went wrong; the exit code. To be stopped by a signal is no error, and shells know its code.

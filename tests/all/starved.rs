@@ -173,6 +173,60 @@ fn a_limit_of_the_process_is_kept_to() {
     assert_eq!(code, 0, "{said}");
 }
 
+/// `--memory` bounds all that training takes: less than that is refused with the figure, and what is given is
+/// not exceeded by more than the program itself takes.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_memory_that_is_given_is_kept_to() {
+    let bench = Bench::new();
+    bench.done("generate power-law --vertices 20000 --edges 100000 --steps 12 --features 2 -o store");
+    let train = "train store --task link-prediction --hidden 64 --epochs 1 --threads 2 -o run";
+    let (class, error) = bench.failed(&format!("{train} --memory 32MiB"));
+    assert_eq!(class, Class::Settings, "{error}");
+    assert!(
+        error.starts_with("run.memory: training takes about 2") && error.contains(" MiB at least"),
+        "{error}"
+    );
+    bench.done(&format!("{train} --memory 320MiB"));
+    let summary: serde_json::Value = serde_json::from_slice(&bench.of_run("run", "summary.json")).unwrap();
+    let most = summary["memory"].as_u64().unwrap();
+    assert!(most < (320 + 40) << 20, "{most} bytes");
+}
+
+/// Wherever memory ends, the command says so and exits: no limit between what the program is loaded into and
+/// what suffices ends in a signal, and nothing stays behind that the next command does not remove.
+#[cfg(target_os = "linux")]
+#[test]
+fn memory_that_ends_in_the_middle_is_an_error() {
+    let bench = Bench::new();
+    let make =
+        "generate power-law --vertices 20000 --edges 60000 --steps 10 --features 8 -o store --overwrite";
+    let [loaded, enough] = ["--version", make].map(|args| {
+        let (mut little, mut much) = (1 << 10, 1 << 20);
+        while much - little > 64 {
+            let middle = (little + much) / 2;
+            let works = limited(&bench, middle, args).0 == 0;
+            (little, much) = if works { (little, middle) } else { (middle, much) };
+        }
+        much
+    });
+    // The system lays out a program by chance: where it was loaded once, it may not be the next time.
+    let from = loaded + 1024;
+    let mut ended = 0;
+    for kib in (0..50).map(|part| from + (enough.saturating_sub(from)) * part / 50) {
+        let (code, said) = limited(&bench, kib, make);
+        assert!([0, 2, 4].contains(&code), "{kib} KiB: {code} {said}");
+        assert!(code == 0 || said.starts_with("error: "), "{kib} KiB: {said}");
+        if said.contains("memory has ended") {
+            assert!(code == 4 && said.contains(" bytes more were refused; free memory"), "{code} {said}");
+            ended += 1;
+        }
+    }
+    assert!(ended > 0, "memory never ended between {from} and {enough} KiB");
+    bench.done(make);
+    assert_eq!(bench.names(), ["store"]);
+}
+
 /// What is not in the build says so, in lists and in plans.
 #[test]
 fn what_is_not_built_is_marked() {

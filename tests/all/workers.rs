@@ -144,6 +144,19 @@ fn plans_are_shown_compared_and_printed_as_json() {
     assert_eq!(first(&truncated)[..2], ["one", "esdg"], "{truncated}");
 }
 
+/// A store that would take long is priced from a sample, which is said; `--exact` looks at all of it.
+#[test]
+fn plans_of_large_stores_are_estimates_unless_all_is_asked_for() {
+    let bench = Bench::new();
+    // Few edges, so that all of it can be looked at here, but many vertices in many long windows.
+    bench.done("generate uniform --vertices 40000 --edges 60 --steps 160 --features 0 -o big");
+    let plan = "plan big --task link-prediction --window 60 --workers 2 --strategy pts,pss,pss-ts";
+    let soon = bench.done(plan).out;
+    assert!(soon.contains("priced from 1") && soon.contains("--exact looks at all steps"), "{soon}");
+    let exact = bench.done(&format!("{plan} --exact")).out;
+    assert!(exact.contains("bytes are exact") && !exact.contains("priced from"), "{exact}");
+}
+
 #[test]
 fn strategies_and_partitioners_are_listed() {
     let bench = Bench::new();

@@ -186,6 +186,33 @@ fn metis_finds_clusters() {
     assert_eq!(edge_cut(&store, &layout("metis", &store, 1), 0..store.steps()).unwrap(), 0);
 }
 
+/// Where METIS would have more links than there is time for, a plan that is to be there soon has blocks and
+/// says so; one that looks at everything is refused with the figures.
+#[test]
+fn metis_is_left_out_where_it_does_not_fit() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = clustered(&folder.path().join("store"));
+    let looked: Vec<usize> = (0..store.steps()).collect();
+    let block = layout("block", &store, 4);
+    for name in ["metis", "metis-layer", "greedy"] {
+        let made = |looked, metis_links| {
+            let effort = Effort { looked, metis_links, loads: None };
+            let (steps, window) = (0..store.steps(), store.steps());
+            partition(name, &Ask { store: &store, steps, window, workers: 4, seed: 1, effort })
+        };
+        let soon = made(Some(&looked[..]), 3).unwrap();
+        let note = soon.note.unwrap_or_default();
+        assert!(
+            note.starts_with("METIS was left out (") && note.contains("more than the 3"),
+            "{name}: {note}"
+        );
+        assert_eq!(soon.structure, block, "{name}");
+        let refused = made(None, 3).unwrap_err().to_string();
+        assert!(refused.contains("links are more than the 3 that there is memory"), "{name}: {refused}");
+        assert_eq!(made(Some(&looked[..]), u64::MAX).unwrap().note, None, "{name}");
+    }
+}
+
 #[test]
 fn few_vertices_move_when_each_snapshot_is_cut_by_itself() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,0 +1,65 @@
+//! The allocator of the command: where memory ends it says so and ends the process, instead of an abort.
+//!
+//! It belongs to the command, not to the library: other programs keep theirs. Those who could do without what
+//! they ask for (`try_reserve`: the standard library when it reads files, decoders) would only have said the
+//! same, with the same exit code.
+
+#![allow(unsafe_code)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use kymo::cli::process::{end_without_memory, without_memory};
+use signal_hook::consts::SIGABRT;
+
+#[global_allocator]
+static ALLOCATOR: Allocator = Allocator { ended: AtomicBool::new(false) };
+
+/// From now on an abort for lack of memory is an error, too: the C library aborts where it has none for a
+/// thread that begins. Other aborts stay what they are.
+pub fn watch_aborts() {
+    // SAFETY: it maps memory, writes a line from the stack and exits, all of which a handler may do.
+    // Where it cannot be set, an abort is one.
+    let _ = unsafe { signal_hook::low_level::register(SIGABRT, end_without_memory) };
+}
+
+/// The system's, and whether it had nothing left once.
+struct Allocator {
+    ended: AtomicBool,
+}
+
+impl Allocator {
+    /// The memory that was got, if any was.
+    fn got(&self, memory: *mut u8, bytes: usize) -> *mut u8 {
+        if !memory.is_null() {
+            return memory;
+        }
+        if !self.ended.swap(true, Ordering::Relaxed) {
+            without_memory(bytes);
+        }
+        // Another thread is saying it.
+        loop {
+            std::thread::sleep(Duration::from_secs(1));
+        }
+    }
+}
+
+// SAFETY: everything is forwarded as it came, and only what the system returned is returned.
+unsafe impl GlobalAlloc for Allocator {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        self.got(unsafe { System.alloc(layout) }, layout.size())
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        self.got(unsafe { System.alloc_zeroed(layout) }, layout.size())
+    }
+
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        self.got(unsafe { System.realloc(memory, layout, bytes) }, bytes)
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
