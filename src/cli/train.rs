@@ -88,6 +88,7 @@ pub fn run(args: &Train, out: &mut Console) -> Result<()> {
     drop(watch);
     let mut session = session?;
     let path = session.path().to_path_buf();
+    session.worker()?.begin_reading();
     if !args.json && !out.quiet {
         let text = out.fit(&opening(&mut session)?);
         write!(out, "{text}").map_err(cannot_print)?;

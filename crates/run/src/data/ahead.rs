@@ -65,6 +65,7 @@ fn read(shared: &Shared) {
         // Where it fails, nobody should try again and again before its turn comes.
         if read.is_err() {
             state.next.clear();
+            state.now.clear();
         }
     }
 }

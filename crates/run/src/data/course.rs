@@ -57,10 +57,12 @@ impl Shared {
         on: Option<&Range<Step>>,
     ) -> Option<(Step, Range<Step>)> {
         if self.follows_time() {
+            let is_waiting = |state: &State, t: Step| {
+                state.get(&(t, None)).is_none() && !state.reading.contains(&(t, None))
+            };
             let wanted = |state: &State, t: Step| {
-                let key = (t, None);
-                let is_waiting = state.get(&key).is_none() && !state.reading.contains(&key);
-                is_waiting.then(|| state.next.iter().find(|window| window.contains(&t)).cloned()).flatten()
+                let window = || state.next.iter().find(|window| window.contains(&t)).cloned();
+                is_waiting(state, t).then(window).flatten()
             };
             let first = |state: &State, mut steps: Range<Step>| {
                 steps.find_map(|t| wanted(state, t).map(|window| (t, window)))

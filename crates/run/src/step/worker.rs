@@ -228,6 +228,14 @@ impl Worker {
         Ok((done.losses > 0).then_some(done.loss as f32))
     }
 
+    /// Begins to read what training needs, where all of it stays: what else has to be done before the first
+    /// epoch need not be waited for.
+    pub fn begin_reading(&self) {
+        if self.snapshots().holds_all() {
+            self.snapshots().look_ahead(self.context.windows());
+        }
+    }
+
     /// Says which iterations come next, and which windows after them, so that their snapshots are read before
     /// their turn comes.
     pub fn look_ahead(&self, iterations: &[Iteration], after: Vec<Range<Step>>) {
