@@ -21,10 +21,10 @@ pub fn patterns() -> Vec<(&'static str, Arc<Pattern>)> {
     let tall = tall.flat_map(|(count, column)| (0..count).map(move |row| (row * 7 % 3000, column)));
     vec![
         ("skewed", from(400, 500, skewed.chain(hub).collect())),
-        ("tall", from(3000, 9, tall.collect())),
         ("one row", from(1, 700, (0..700).map(|column| (0, column)).collect())),
         ("small", from(3, 4, vec![(2, 3), (0, 1), (2, 0), (0, 1)])),
         ("without entries", from(5, 4, vec![])),
+        ("tall", from(3000, 9, tall.collect())),
     ]
 }
 
