@@ -74,6 +74,8 @@ fn what_is_in_the_way_is_named_and_untouched() {
         ),
         ("generate uniform -o store", "store: exists already"),
         ("inspect absent", "absent: there is no such store"),
+        ("train absent -o new", "data.store: absent: there is no such store; make one with"),
+        ("plan absent", "data.store: absent: there is no such store"),
         ("inspect folder", "folder: is a folder but not a store"),
         ("inspect events.txt", "events.txt: is a file, not a store"),
     ];

@@ -343,7 +343,14 @@ fn changed(saved: &Settings, changes: &[Override], path: &Path) -> Result<Settin
 pub fn absolute(mut data: config::Data) -> Result<config::Data> {
     if !data.store.is_empty() {
         let path = PathBuf::from(&data.store);
-        let whole = std::fs::canonicalize(&path).map_err(Error::resource("cannot read", &path))?;
+        let whole = std::fs::canonicalize(&path).map_err(|error| match error.kind() {
+            // It may come from a file of settings: the name of the setting leads there.
+            ErrorKind::NotFound => {
+                let advice = "there is no such store; make one with `kymo ingest` or `kymo generate`";
+                Error::settings("data.store", format!("{}: {advice}", path.display()))
+            }
+            _ => Error::resource("cannot read", &path)(error),
+        })?;
         data.store = whole.to_string_lossy().into_owned();
     }
     Ok(data)
