@@ -70,7 +70,8 @@ pub fn fill_with_loops(edges: &[Edge], vertices: usize, (starts, columns): NewRo
     }
 }
 
-/// Sees to it that there are this many numbers or more. Pages of new memory are zero: they need not be written.
+/// Sees to it that there are this many numbers or more. Pages of new memory are zero: nobody has to write
+/// them.
 fn room(numbers: &mut Vec<Vertex>, length: usize) {
     if numbers.capacity() < length {
         *numbers = vec![0; length];

@@ -4,10 +4,12 @@
 //! asks for is the same for every snapshot, so once that is known ([`Graph::asked`]), snapshots are prepared:
 //! they hold the matrices, and no longer the edges that these were made of.
 
+mod asked;
 mod part;
 mod rows;
 mod weighted;
 
+pub use asked::Asked;
 pub use rows::Rows;
 pub use weighted::{Normalisation, Weighted};
 
@@ -48,43 +50,6 @@ struct OwnRows {
 impl OwnRows {
     fn rows(&self) -> Rows<'_> {
         Rows { starts: &self.starts, sources: &self.sources, weights: self.weights.as_deref() }
-    }
-}
-
-/// What a model asks of a snapshot.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Asked {
-    normalised: [bool; 3],
-    with_loops: bool,
-    plain: bool,
-    mean: bool,
-    diffusion: bool,
-    /// The transposes of the patterns with loops, without, and of the walk against the edges.
-    transposed: [bool; 3],
-}
-
-impl Asked {
-    /// Whether all of it can be made of the edges with a loop at every vertex.
-    pub fn is_of_loops(&self) -> bool {
-        let (loops, others) = (self.normalised, [self.plain, self.mean, self.diffusion]);
-        (self.with_loops || loops.contains(&true)) && !others.contains(&true)
-    }
-
-    /// Bytes of a snapshot that was prepared so.
-    pub fn bytes(&self, vertices: u64, edges: u64) -> u64 {
-        let pattern = |is_made: bool, is_transposed: bool, entries: u64| {
-            let starts = 8 * (vertices + 1);
-            u64::from(is_made) * (starts + 4 * entries) + u64::from(is_transposed) * (starts + 8 * entries)
-        };
-        let (looped, transposed) = (edges + vertices, self.transposed);
-        let loops = self.with_loops || self.normalised.contains(&true);
-        let plain = self.plain || self.mean || self.diffusion;
-        let normalised = self.normalised.iter().filter(|&&is_made| is_made).count() as u64;
-        pattern(loops, transposed[0], looped)
-            + pattern(plain, transposed[1], edges)
-            + pattern(self.diffusion, transposed[2], edges)
-            + u64::from(self.normalised[Normalisation::Both as usize]) * 4 * vertices
-            + 4 * (normalised * looped + u64::from(self.mean) * edges + 2 * u64::from(self.diffusion) * edges)
     }
 }
 
@@ -419,136 +384,4 @@ fn kept<T: Clone>(cell: &OnceLock<T>, make: impl FnOnce() -> Result<T>) -> Resul
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn graph() -> Graph {
-        Graph::from_edges(4, &[(0, 1, 2.0), (2, 1, 1.0), (1, 1, 3.0), (1, 0, 4.0)]).unwrap()
-    }
-
-    #[test]
-    fn loops_are_added_where_there_are_none() {
-        let (starts, columns, weights) = graph().rows().unwrap().looped(None);
-        assert_eq!(starts, [0, 2, 5, 6, 7]);
-        assert_eq!(columns, [0, 1, 0, 1, 2, 2, 3]);
-        assert_eq!(weights.unwrap(), [1.0, 4.0, 2.0, 3.0, 1.0, 1.0, 1.0]);
-    }
-
-    #[test]
-    fn normalisations_scale_by_degrees() {
-        let graph = graph();
-        let right = graph.normalised(Normalisation::Right).unwrap();
-        assert_eq!(right.values[..5], [0.2, 0.8, 2.0 / 6.0, 0.5, 1.0 / 6.0]);
-        let both = graph.normalised(Normalisation::Both).unwrap();
-        assert!((both.values[1] - 4.0 / (5.0f32 * 6.0).sqrt()).abs() < 1e-6);
-        assert_eq!(
-            graph.normalised(Normalisation::None).unwrap().values[..],
-            graph.rows().unwrap().looped(None).2.unwrap()
-        );
-        assert_eq!(graph.mean().unwrap().values[..], [1.0, 1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0]);
-    }
-
-    #[test]
-    fn walks_hand_out_shares() {
-        let [along, against] = graph().diffusion().unwrap();
-        assert_eq!(along.values[..], [4.0 / 7.0, 1.0, 3.0 / 7.0, 1.0]);
-        assert_eq!(against.values[..], [2.0 / 6.0, 1.0, 3.0 / 6.0, 1.0 / 6.0]);
-    }
-
-    /// What was asked of one snapshot is there in another that was prepared with it, bit for bit, and
-    /// nothing else is.
-    #[test]
-    fn prepared_graphs_have_what_was_asked_for() {
-        let weighted = graph();
-        let ones = Graph::new(vec![0, 1, 3, 3, 3], vec![1, 0, 2], None).unwrap();
-        let asks: [fn(&Graph) -> Vec<Weighted>; 6] = [
-            |graph| Normalisation::ALL.map(|kind| graph.normalised(kind).unwrap()).to_vec(),
-            |graph| vec![graph.normalised(Normalisation::Right).unwrap()],
-            |graph| vec![graph.mean().unwrap()],
-            |graph| graph.diffusion().unwrap().to_vec(),
-            |graph| {
-                let matrix = graph.normalised(Normalisation::Both).unwrap();
-                matrix.pattern.transpose();
-                vec![matrix]
-            },
-            |graph| {
-                let walks = graph.diffusion().unwrap();
-                walks.iter().for_each(|walk| walk.pattern.transpose());
-                walks.to_vec()
-            },
-        ];
-        for graph in [weighted, ones] {
-            let rows = graph.rows().unwrap();
-            let again =
-                || Graph::new(rows.starts.into(), rows.sources.into(), rows.weights.map(<[f32]>::to_vec));
-            for ask in asks {
-                let lazy = again().unwrap();
-                let expected = ask(&lazy);
-                let asked = lazy.asked();
-                let both = [Graph::prepared(&rows, asked).unwrap(), again().unwrap().reduced(asked).unwrap()];
-                for prepared in both {
-                    prepared.complete();
-                    assert_eq!(prepared.asked(), asked);
-                    assert_eq!((prepared.vertices(), prepared.edges()), (graph.vertices(), graph.edges()));
-                    for (found, expected) in ask(&prepared).iter().zip(&expected) {
-                        assert_eq!(found.values[..], expected.values[..]);
-                        assert_eq!(found.pattern.starts(), expected.pattern.starts());
-                        assert_eq!(found.pattern.places(), expected.pattern.places());
-                    }
-                    assert_eq!(prepared.asked(), asked, "nothing had to be made");
-                    let missing = [prepared.with_loops().is_err(), prepared.plain().is_err()];
-                    assert_eq!(missing, [!asked.with_loops, !asked.plain]);
-                }
-            }
-        }
-    }
-
-    /// A graph made of the pattern with loops is the one made of the edges.
-    #[test]
-    fn loops_that_are_there_need_not_be_added() {
-        let edges = || Graph::new(vec![0, 1, 4, 4, 4], vec![1, 0, 1, 2], None).unwrap();
-        for asks in [vec![Normalisation::Both], Normalisation::ALL.to_vec()] {
-            let lazy = edges();
-            let expected: Vec<_> = asks.iter().map(|&kind| lazy.normalised(kind).unwrap()).collect();
-            lazy.with_loops().unwrap().transpose();
-            let asked = lazy.asked();
-            assert!(asked.is_of_loops() && !edges().asked().is_of_loops());
-            let pattern = Pattern::new(4, vec![0, 2, 5, 6, 7], vec![0, 1, 0, 1, 2, 2, 3]).unwrap();
-            let graph = Graph::looped(pattern, 4, asked);
-            graph.complete();
-            assert_eq!((graph.vertices(), graph.edges(), graph.asked()), (4, 4, asked));
-            for (&kind, expected) in asks.iter().zip(&expected) {
-                let found = graph.normalised(kind).unwrap();
-                assert_eq!(found.values[..], expected.values[..]);
-                assert_eq!(found.pattern.places(), expected.pattern.places());
-            }
-        }
-        let lazy = edges();
-        lazy.with_loops().unwrap();
-        lazy.mean().unwrap();
-        assert!(!lazy.asked().is_of_loops());
-    }
-
-    #[test]
-    fn a_part_may_be_reduced_to_what_is_asked_for() {
-        let part = || graph().part(&[0, 1], &[2], true).unwrap();
-        let asked = {
-            let part = part();
-            part.normalised(Normalisation::Both).unwrap();
-            part.diffusion().unwrap();
-            part.asked()
-        };
-        let reduced = part().reduced(asked).unwrap();
-        let values = |graph: &Graph| graph.normalised(Normalisation::Both).unwrap().values.to_vec();
-        assert_eq!(values(&reduced), values(&part()));
-        assert!(reduced.diffusion().is_ok() && reduced.plain().is_err());
-    }
-
-    #[test]
-    fn impossible_graphs_are_refused() {
-        assert!(Graph::new(vec![0, 1], vec![5], None).is_err());
-        assert!(Graph::new(vec![0, 2], vec![0], None).is_err());
-        assert!(Graph::new(vec![0, 2, 2], vec![1, 0], None).is_err());
-        assert!(Graph::from_edges(1, &[(0, 3, 1.0)]).is_err());
-    }
-}
+mod tests;

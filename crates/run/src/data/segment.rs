@@ -130,7 +130,7 @@ impl<'a> Columns<'a> {
                 std::thread::scope(|scope| {
                     for _ in 1..threads.min(available_parallelism().map_or(1, NonZero::get)) {
                         // Where there is no thread for it, the others do its part.
-                        let _ = Builder::new().name("reader".into()).spawn_scoped(scope, &write);
+                        let _ = Builder::new().name("reader".into()).spawn_scoped(scope, write);
                     }
                     write();
                 });

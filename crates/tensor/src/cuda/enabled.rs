@@ -32,8 +32,8 @@ unsafe impl Send for Driver {}
 // SAFETY: as above.
 unsafe impl Sync for Driver {}
 
-/// Memory of the host that the GPU can read by itself: copies from it do not wait for the stream. Readers fill
-/// slots of it side by side.
+/// Memory of the host that the GPU can read by itself: copies from it do not wait for the stream. Threads
+/// fill slots of it side by side.
 struct Staging {
     at: *mut u8,
     /// Those that nobody is filling, the one that was used first in front.

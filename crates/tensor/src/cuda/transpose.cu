@@ -1,5 +1,5 @@
-// The transpose of a pattern. Entries come to their lines in any order and are sorted there, so that it is the
-// same in every run. A key is the line that an entry comes from, and its number.
+// The transpose of a pattern. Entries come to their lines in any order and are sorted there, so that it is
+// the same in every run. A key is the line that an entry comes from, and its number.
 
 typedef unsigned long long key;
 
