@@ -69,8 +69,8 @@ impl Sizes {
         let mut sizes = Sizes {
             structure: asked.bytes(vertices.saturating_mul(steps), all) as usize,
             step: asked.bytes(vertices, largest) as usize,
-            // Rows before and after a step is taken, and changes that are put together, as they come in and as
-            // they go out: taken to be as many as there are edges. A way over more of them takes more.
+            // Rows before and after a step is taken, and changes that are put together, as they come in and
+            // as they go out: taken to be as many as there are edges. A way over more of them takes more.
             reader: 2 * rows as usize + if weighted { 48 } else { 24 } * largest as usize,
             mapped: store.bytes() as usize,
             ..Sizes::default()
