@@ -143,7 +143,13 @@ mod tests {
         let index = Resident::from((0..count as u32).map(|v| v * 7 % 900).collect::<Vec<_>>());
         let weight = numbers(width);
         let arena = Arena::new();
-        for (is_indexed, read_before) in [(false, false), (true, false), (true, true)] {
+        let factors = || (0..count).map(|k| ((k * 37 % 101) as f32 - 50.0) / 31.0).collect();
+        let products = Arc::new(Resident::products(pattern.clone(), factors()).unwrap());
+        let same = Arc::new(Resident::from(Resident::products(pattern.clone(), factors()).unwrap().to_vec()));
+        let cases = [(false, false, &values), (true, false, &values), (true, true, &values)];
+        let factored = [(false, false, &products), (true, false, &products), (true, true, &products)];
+        for (is_indexed, read_before, values) in cases.into_iter().chain(factored) {
+            let whole = if Arc::ptr_eq(values, &products) { &same } else { values };
             let run = |later: bool| {
                 let mut tape = Tape::new(&arena);
                 let x = match is_indexed {
@@ -153,7 +159,7 @@ mod tests {
                 let w = tape.parameter(Shape::new(width, width), &weight).unwrap();
                 let product = match later {
                     true => tape.product_later(pattern.clone(), values.clone(), x).unwrap(),
-                    false => tape.spmm_fixed(pattern.clone(), values.clone(), x).unwrap(),
+                    false => tape.spmm_fixed(pattern.clone(), whole.clone(), x).unwrap(),
                 };
                 assert_eq!(tape.value(product).is_ok(), !later);
                 let also = if read_before { Some(tape.sum(product).unwrap()) } else { None };

@@ -4,6 +4,7 @@
 //! rows below each other. A [`Tape`] runs operations as they are applied and remembers them; its end is where
 //! the gradient begins. [`Op`] is the only seam: one operation, its shape rule, its values, its gradient.
 
+mod aligned;
 pub mod arena;
 pub mod backward;
 pub mod cache;
@@ -22,6 +23,7 @@ pub mod pattern;
 mod simd;
 pub mod tape;
 
+pub use aligned::Aligned;
 pub use arena::{Arena, Buffer};
 pub use backward::Gradients;
 pub use clock::{Of, Stage, Times};

@@ -115,10 +115,10 @@ impl Pattern {
     }
 
     /// Brings what has been built to a GPU, with the values of its entries, before they are asked for there.
-    /// Where values are the products of `factors` of both ends, those are brought instead.
-    pub fn bring(&self, device: &Device, values: Option<&Resident>, factors: Option<&[f32]>) -> Result<()> {
+    /// Where those are products of factors of both ends, these are brought instead.
+    pub fn bring(&self, device: &Device, values: Option<&Resident>) -> Result<()> {
         let lines = self.by_row.on(device)?;
-        match (values, factors) {
+        match (values, values.and_then(Resident::factors)) {
             (Some(values), Some(factors)) => values
                 .make_on(device, |output| factored(device, lines, device.upload(factors)?.all(), output))?,
             (Some(values), None) => drop(values.on(device)?),

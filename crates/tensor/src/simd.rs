@@ -80,8 +80,10 @@ pub fn prefetch_row(values: &[f32], start: usize, width: usize) {
     for column in (0..width).step_by(CACHE_LINE) {
         prefetch(values, start + column);
     }
-    if width >= CACHE_LINE {
-        // Rows seldom begin where a line does, and then end in one line more.
+    // A row that does not begin where a line does ends in one line more. To ask for a line twice costs a
+    // quarter of the time that rows of sixteen numbers take to arrive.
+    let is_aligned = (values.as_ptr().addr() / size_of::<f32>() + start).is_multiple_of(CACHE_LINE);
+    if width >= CACHE_LINE && !is_aligned {
         prefetch(values, start + width - 1);
     }
 }

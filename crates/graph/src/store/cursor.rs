@@ -121,8 +121,13 @@ impl Cursor {
                 self.load(whole)?;
             }
             let count = way.whole.is_none() && self.counted == before;
-            if !way.steps.is_empty() {
-                self.pass(t, way, count)?;
+            let Way { mut steps, back, .. } = way;
+            // On a way that fails, degrees may be those of a step in between.
+            self.counted = self.counted.filter(|_| !count);
+            while !steps.is_empty() {
+                let (some, rest) = self.together(steps, back)?;
+                self.pass(t, Way { whole: None, steps: some, back }, count)?;
+                steps = rest;
             }
             self.at = Some(t);
             if count {
@@ -181,6 +186,24 @@ impl Cursor {
             }
         }
         Ok(true)
+    }
+
+    /// Those of the next changes on a way that are passed over at once, and the others. Together they list no
+    /// more edges than there are, or are one: to combine more would take more memory than the rows do.
+    fn together(&self, steps: Range<Step>, back: bool) -> Result<(Range<Step>, Range<Step>)> {
+        let (mut listed, mut count) = (0, 0);
+        while count < steps.len() {
+            let step = if back { steps.end - 1 - count } else { steps.start + count };
+            listed += self.store.edge_change(step)?.len();
+            if count > 0 && listed > self.here.rows.columns.len() {
+                break;
+            }
+            count += 1;
+        }
+        Ok(match back {
+            true => (steps.end - count..steps.end, steps.start..steps.end - count),
+            false => (steps.start..steps.start + count, steps.start + count..steps.end),
+        })
     }
 
     /// Takes a step that is stored whole.

@@ -21,8 +21,8 @@ impl Asked {
         (self.with_loops || loops.contains(&true)) && !others.contains(&true)
     }
 
-    /// Bytes of a snapshot that was prepared so.
-    pub fn bytes(&self, vertices: u64, edges: u64) -> u64 {
+    /// Bytes of a snapshot that was prepared so, of edges with or without weights.
+    pub fn bytes(&self, vertices: u64, edges: u64, weighted: bool) -> u64 {
         let pattern = |is_made: bool, is_transposed: bool, entries: u64| {
             let starts = 8 * (vertices + 1);
             u64::from(is_made) * (starts + 4 * entries) + u64::from(is_transposed) * (starts + 8 * entries)
@@ -30,11 +30,14 @@ impl Asked {
         let (looped, transposed) = (edges + vertices, self.transposed);
         let loops = self.with_loops || self.normalised.contains(&true);
         let plain = self.plain || self.mean || self.diffusion;
+        // Without weights, values that follow from the degrees of both ends are not kept.
+        let both = self.normalised[Normalisation::Both as usize];
         let normalised = self.normalised.iter().filter(|&&is_made| is_made).count() as u64;
+        let normalised = normalised - u64::from(both && !weighted);
         pattern(loops, transposed[0], looped)
             + pattern(plain, transposed[1], edges)
             + pattern(self.diffusion, transposed[2], edges)
-            + u64::from(self.normalised[Normalisation::Both as usize]) * 4 * vertices
+            + u64::from(both) * 4 * vertices
             + 4 * (normalised * looped + u64::from(self.mean) * edges + 2 * u64::from(self.diffusion) * edges)
     }
 }

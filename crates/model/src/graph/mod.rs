@@ -16,7 +16,7 @@ pub use weighted::{Normalisation, Weighted};
 use std::sync::{Arc, OnceLock};
 
 use kymo_tensor::pattern::Pattern;
-use kymo_tensor::{Device, Error, Result};
+use kymo_tensor::{Device, Error, Resident, Result};
 
 use part::Part;
 use rows::factors;
@@ -90,8 +90,8 @@ impl Graph {
         Graph { own: Some(own), ..Graph::empty(vertices, edges) }
     }
 
-    /// A graph that has what is asked of it and nothing else, from rows that are in order. Values that follow
-    /// from degrees, and transposes, are made where they are needed: see [`Graph::complete`] and
+    /// A graph that has what is asked of it and nothing else, from rows that are in order. Transposes are made
+    /// where they are needed: see [`Graph::complete`] and
     /// [`Graph::bring`].
     pub fn prepared(rows: &Rows<'_>, asked: Asked) -> Result<Graph> {
         let graph = Graph { transposed: asked.transposed, ..Graph::empty(rows.count(), rows.sources.len()) };
@@ -110,13 +110,13 @@ impl Graph {
 
     /// The same from a pattern of the edges with a loop at every vertex, where nothing else is asked for (see
     /// [`Asked::is_of_loops`]) and no edge has a weight. `edges` are those without the loops that were added.
-    pub fn looped(pattern: Pattern, edges: usize, asked: Asked) -> Graph {
+    pub fn looped(pattern: Pattern, edges: usize, asked: Asked) -> Result<Graph> {
         let graph = Graph { transposed: asked.transposed, ..Graph::empty(pattern.rows(), edges) };
         let pattern = graph.with_loops.get_or_init(|| Arc::new(pattern));
         for kind in Normalisation::ALL.into_iter().filter(|&kind| asked.normalised[kind as usize]) {
-            graph.normalised[kind as usize].get_or_init(|| graph.scaled(kind, pattern.clone(), None));
+            kept(&graph.normalised[kind as usize], || graph.scaled(kind, pattern.clone(), None))?;
         }
-        graph
+        Ok(graph)
     }
 
     /// Makes what is asked for.
@@ -150,10 +150,8 @@ impl Graph {
             .filter_map(|(found, _)| found)
     }
 
-    /// Makes the values of matrices and the transposes in the memory of the host, before they are asked for
-    /// there.
+    /// Makes the transposes in the memory of the host, before they are asked for there.
     pub fn complete(&self) {
-        self.normalised.iter().filter_map(OnceLock::get).for_each(|matrix| matrix.values.complete());
         self.turned().for_each(|pattern| pattern.transpose());
     }
 
@@ -163,10 +161,9 @@ impl Graph {
         let walks = self.walks().or(self.diffusion.get());
         let matrices = self.normalised.iter().filter_map(OnceLock::get).chain(self.mean.get());
         for matrix in matrices.chain(walks.into_iter().flatten()) {
-            let factors = matrix.factors.as_ref().map(|factors| &factors[..]);
-            matrix.pattern.bring(device, Some(&matrix.values), factors)?;
+            matrix.pattern.bring(device, Some(&matrix.values))?;
         }
-        self.patterns().into_iter().flatten().try_for_each(|pattern| pattern.bring(device, None, None))
+        self.patterns().into_iter().flatten().try_for_each(|pattern| pattern.bring(device, None))
     }
 
     /// What has been asked for so far.
@@ -181,6 +178,13 @@ impl Graph {
             diffusion: self.diffusion.get().is_some() || self.walks().is_some(),
             transposed: self.patterns().map(transposed),
         }
+    }
+
+    /// Bytes of what has been made.
+    pub fn bytes(&self) -> u64 {
+        let has_values = |matrix: &Weighted| !matrix.values.are_products();
+        let weighted = self.normalised[Normalisation::Both as usize].get().is_some_and(has_values);
+        self.asked().bytes(self.columns() as u64, self.edges as u64, weighted)
     }
 
     /// The patterns that have been made: with loops, without, and of the walk against the edges.
@@ -281,22 +285,28 @@ impl Graph {
                     (kept(&self.with_loops, make)?, weights)
                 }
             };
-            Ok(self.scaled(kind, pattern, weights.as_deref()))
+            self.scaled(kind, pattern, weights.as_deref())
         })
     }
 
     /// The matrix with these places and weights, scaled by the degrees of both ends.
-    fn scaled(&self, kind: Normalisation, pattern: Arc<Pattern>, weights: Option<&[f32]>) -> Weighted {
+    fn scaled(
+        &self,
+        kind: Normalisation,
+        pattern: Arc<Pattern>,
+        weights: Option<&[f32]>,
+    ) -> Result<Weighted> {
         let rows = Rows { starts: pattern.starts(), sources: pattern.places(), weights };
         let factors = match &self.part {
             Some(part) => factors(kind, &part.degrees),
             None => factors(kind, &rows.degrees()),
         };
         if kind == Normalisation::Both && weights.is_none() && self.part.is_none() {
-            return Weighted::product(pattern, factors);
+            let values = Arc::new(Resident::products(pattern.clone(), factors)?);
+            return Ok(Weighted { pattern, values });
         }
         let values = Arc::new(rows.values(kind, &factors).into());
-        Weighted { pattern, values, factors: None }
+        Ok(Weighted { pattern, values })
     }
 
     /// The matrix of the mean over in-neighbours, whatever their weights.
@@ -314,7 +324,7 @@ impl Graph {
                 std::iter::repeat_n(1.0 / count as f32, count)
             };
             let values: Vec<f32> = rows.starts.windows(2).flat_map(share).collect();
-            Ok(Weighted { pattern: self.plain_from(rows)?, values: Arc::new(values.into()), factors: None })
+            Ok(Weighted { pattern: self.plain_from(rows)?, values: Arc::new(values.into()) })
         })
     }
 
@@ -367,8 +377,8 @@ impl Graph {
             }
             let back = Arc::new(Pattern::new(vertices, starts, columns)?);
             Ok([
-                Weighted { pattern: self.plain_from(rows)?, values: Arc::new(along.into()), factors: None },
-                Weighted { pattern: back, values: Arc::new(against.into()), factors: None },
+                Weighted { pattern: self.plain_from(rows)?, values: Arc::new(along.into()) },
+                Weighted { pattern: back, values: Arc::new(against.into()) },
             ])
         })
     }

@@ -89,19 +89,16 @@ impl Rows<'_> {
 
     /// The values of the entries.
     pub(super) fn values(&self, kind: Normalisation, factors: &[f32]) -> Vec<f32> {
-        let mut values = Vec::with_capacity(self.sources.len());
-        for (target, row) in self.starts.windows(2).enumerate() {
-            let range = row[0] as usize..row[1] as usize;
-            // Which it is does not change from row to row, so it costs nothing to ask here and not within.
-            match kind {
-                Normalisation::Both => {
-                    let of_target = factors[target];
-                    let columns = self.sources[range].iter();
-                    values.extend(columns.map(|&source| factors[source as usize] * of_target));
-                }
-                Normalisation::Right => values.extend(range.map(|_| factors[target])),
-                Normalisation::None => values.extend(range.map(|_| 1.0)),
-            }
+        let mut values = vec![0.0; self.sources.len()];
+        let rows = |range: &[u64]| range[0] as usize..range[1] as usize;
+        let ranges = self.starts.windows(2).map(rows).zip(factors);
+        match kind {
+            Normalisation::Both => ranges.for_each(|(row, of_target)| {
+                let entries = values[row.clone()].iter_mut().zip(&self.sources[row]);
+                entries.for_each(|(value, &source)| *value = factors[source as usize] * of_target);
+            }),
+            Normalisation::Right => ranges.for_each(|(row, factor)| values[row].fill(*factor)),
+            Normalisation::None => values.fill(1.0),
         }
         if let Some(weights) = self.weights {
             values.iter_mut().zip(weights).for_each(|(value, weight)| *value *= weight);

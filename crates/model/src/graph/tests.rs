@@ -93,7 +93,7 @@ fn loops_that_are_there_need_not_be_added() {
         let asked = lazy.asked();
         assert!(asked.is_of_loops() && !edges().asked().is_of_loops());
         let pattern = Pattern::new(4, vec![0, 2, 5, 6, 7], vec![0, 1, 0, 1, 2, 2, 3]).unwrap();
-        let graph = Graph::looped(pattern, 4, asked);
+        let graph = Graph::looped(pattern, 4, asked).unwrap();
         graph.complete();
         assert_eq!((graph.vertices(), graph.edges(), graph.asked()), (4, 4, asked));
         for (&kind, expected) in asks.iter().zip(&expected) {

@@ -5,8 +5,6 @@ use std::sync::Arc;
 use kymo_tensor::pattern::Pattern;
 use kymo_tensor::{Resident, Result, Tape, Var};
 
-use super::rows::Rows;
-
 /// How the weights of incoming edges are scaled before they are summed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Normalisation {
@@ -31,24 +29,9 @@ pub struct Weighted {
     pub pattern: Arc<Pattern>,
     /// What, in the order of the pattern.
     pub values: Arc<Resident>,
-    /// Where each value is the product of a factor of its row and of its column, those.
-    pub(super) factors: Option<Arc<Vec<f32>>>,
 }
 
 impl Weighted {
-    /// The matrix whose values are the products of the factors of their rows and columns.
-    pub(super) fn product(pattern: Arc<Pattern>, factors: Vec<f32>) -> Weighted {
-        let factors = Arc::new(factors);
-        let values = {
-            let (pattern, factors) = (pattern.clone(), factors.clone());
-            Resident::later(pattern.entries(), move || {
-                let rows = Rows { starts: pattern.starts(), sources: pattern.places(), weights: None };
-                rows.values(Normalisation::Both, &factors)
-            })
-        };
-        Weighted { pattern, values: Arc::new(values), factors: Some(factors) }
-    }
-
     /// The product with `x`.
     pub fn times(self, tape: &mut Tape<'_>, x: Var) -> Result<Var> {
         tape.spmm_fixed(self.pattern, self.values, x)
@@ -67,7 +50,6 @@ impl Weighted {
         Ok(Weighted {
             pattern: Arc::new(Pattern::new(count, starts, places)?),
             values: Arc::new(values.into()),
-            factors: None,
         })
     }
 
@@ -89,7 +71,6 @@ impl Weighted {
             Ok(Weighted {
                 pattern: Arc::new(Pattern::new(columns, starts, places)?),
                 values: Arc::new(values.into()),
-                factors: None,
             })
         };
         Ok([half(true)?, half(false)?])

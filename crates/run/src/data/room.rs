@@ -67,10 +67,10 @@ impl Sizes {
             (inputs.segment_of(start)..=inputs.segment_of(last)).map(bytes).sum::<usize>()
         };
         let mut sizes = Sizes {
-            structure: asked.bytes(vertices.saturating_mul(steps), all) as usize,
-            step: asked.bytes(vertices, largest) as usize,
+            structure: asked.bytes(vertices.saturating_mul(steps), all, weighted) as usize,
+            step: asked.bytes(vertices, largest, weighted) as usize,
             // Rows before and after a step is taken, and changes that are put together, as they come in and
-            // as they go out: taken to be as many as there are edges. A way over more of them takes more.
+            // as they go out: no more than there are edges.
             reader: 2 * rows as usize + if weighted { 48 } else { 24 } * largest as usize,
             mapped: store.bytes() as usize,
             ..Sizes::default()

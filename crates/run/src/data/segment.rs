@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, available_parallelism};
 
 use kymo_graph::{Step, Store, Vertex};
-use kymo_tensor::Resident;
+use kymo_tensor::{Aligned, Resident};
 
 use super::degrees::Degrees;
 use super::features::{Constant, Inputs};
@@ -200,7 +200,7 @@ impl Inputs {
         }
         let begin = (steps.start + 1).saturating_sub(self.lags);
         let mut now = Columns::new(store, self.constant, begin..steps.end)?;
-        let mut rows = vec![0.0; (vertices + self.extents[number].changed) * width];
+        let mut rows = Aligned::zeros((vertices + self.extents[number].changed) * width);
         // What changed at each of the steps that a row shows. What lies before the first step is the mean.
         let first = (&mut rows[..vertices * width], width);
         let mut recent = now.write_first(begin..=steps.start, &self.scales, first, steps.len() > 1)?;

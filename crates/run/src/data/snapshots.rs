@@ -48,7 +48,7 @@ impl Loaded {
             StepRows::Own(rows) => 4 * rows.len(),
             StepRows::Shared(_) => 0,
         };
-        own + self.graph.asked().bytes(self.graph.columns() as u64, self.graph.edges() as u64) as usize
+        own + self.graph.bytes() as usize
     }
 
     /// What it shares with other steps.

@@ -130,7 +130,7 @@ impl WholeSteps {
         let graph = match self.has_loops {
             true => {
                 let pattern = Pattern::shared(self.store.vertices(), starts.clone(), columns.clone())?;
-                Graph::looped(pattern, self.store.edges(t)?, self.asked)
+                Graph::looped(pattern, self.store.edges(t)?, self.asked)?
             }
             false => {
                 let rows = Rows { starts, sources: columns, weights: weights.as_deref() };

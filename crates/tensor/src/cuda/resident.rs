@@ -9,15 +9,23 @@ use super::call::Slice;
 use super::device::Device;
 use super::lines::LinesOn;
 use super::memory::Memory;
-use crate::error::Result;
+use crate::aligned::Aligned;
+use crate::error::{Error, Result};
+use crate::ops::Entries;
 use crate::ops::permuted;
+use crate::pattern::Pattern;
 
 /// Numbers that do not change, with their copy on a GPU.
 pub struct Resident<T = f32> {
     length: usize,
     /// Those in the memory of the host, once they have been made.
     values: OnceLock<Vec<T>>,
+    /// How many of those come before the first one that counts.
+    skipped: usize,
     make: Option<Make<T>>,
+    /// Where they are the values of a sparse matrix, each the product of the factors of its row and of its
+    /// column: those.
+    factors: Option<Arc<Vec<f32>>>,
     /// Held while the copy on the GPU is made: others wait for it instead of making their own.
     bringing: Mutex<()>,
     resident: OnceLock<Arc<Memory>>,
@@ -35,26 +43,26 @@ impl<T> From<Vec<T>> for Resident<T> {
     }
 }
 
-impl<T> Resident<T> {
-    /// This many numbers, made when the host first asks for them: a GPU may make its own.
-    pub fn later(length: usize, make: impl Fn() -> Vec<T> + Send + Sync + 'static) -> Resident<T> {
-        Resident::with(length, Some(Box::new(make)))
+impl From<Aligned> for Resident {
+    fn from(aligned: Aligned) -> Self {
+        let (values, skipped) = aligned.into_parts();
+        let length = values.len() - skipped;
+        Resident { values: values.into(), skipped, ..Resident::with(length, None) }
     }
+}
 
+impl<T> Resident<T> {
     fn with(length: usize, make: Option<Make<T>>) -> Resident<T> {
         Resident {
             length,
             values: OnceLock::new(),
+            skipped: 0,
             make,
+            factors: None,
             bringing: Mutex::default(),
             resident: OnceLock::new(),
             transposed: OnceLock::new(),
         }
-    }
-
-    /// Makes them in the memory of the host now.
-    pub fn complete(&self) {
-        let _: &[T] = self;
     }
 
     /// How many there are.
@@ -72,7 +80,8 @@ impl<T> Deref for Resident<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        self.values.get_or_init(|| self.make.as_ref().map_or_else(Vec::new, |make| make()))
+        let values = self.values.get_or_init(|| self.make.as_ref().map_or_else(Vec::new, |make| make()));
+        &values[self.skipped..]
     }
 }
 
@@ -116,6 +125,51 @@ impl<T: bytemuck::Pod> Resident<T> {
 }
 
 impl Resident {
+    /// The values of a square sparse matrix, each the product of the factors of its row and of its column.
+    /// They need no memory of their own: products with dense rows multiply as they go.
+    pub fn products(pattern: Arc<Pattern>, factors: Vec<f32>) -> Result<Resident> {
+        if [pattern.rows(), pattern.columns()] != [factors.len(); 2] {
+            let problem = format!(
+                "{} factors for {} rows and {} columns",
+                factors.len(),
+                pattern.rows(),
+                pattern.columns()
+            );
+            return Err(Error::shape("products of factors", problem));
+        }
+        let factors = Arc::new(factors);
+        let shared = factors.clone();
+        let length = pattern.entries();
+        let make = move || {
+            let mut values = vec![0.0; pattern.entries()];
+            for (row, of_row) in pattern.starts().windows(2).zip(shared.iter()) {
+                let row = row[0] as usize..row[1] as usize;
+                let entries = values[row.clone()].iter_mut().zip(&pattern.places()[row]);
+                entries.for_each(|(value, &column)| *value = shared[column as usize] * of_row);
+            }
+            values
+        };
+        Ok(Resident { factors: Some(factors), ..Resident::with(length, Some(Box::new(make))) })
+    }
+
+    /// Whether they are products of factors, and take no memory.
+    pub fn are_products(&self) -> bool {
+        self.factors.is_some() && self.values.get().is_none()
+    }
+
+    /// The factors of rows and columns, where values are their products.
+    pub(crate) fn factors(&self) -> Option<&[f32]> {
+        self.factors.as_ref().map(|factors| &factors[..])
+    }
+
+    /// What the host multiplies with.
+    pub(crate) fn entries(&self) -> Entries<'_> {
+        match &self.factors {
+            Some(factors) if self.values.get().is_none() => Entries::Products(factors),
+            _ => Entries::Given(self),
+        }
+    }
+
     /// Makes the copy on the GPU there, where it is not there yet.
     pub(crate) fn make_on(&self, device: &Device, make: impl FnOnce(Slice<'_>) -> Result<()>) -> Result<()> {
         if self.resident.get().is_none() {

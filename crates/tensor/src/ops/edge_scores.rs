@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use super::ROWS;
-use super::aggregate::{Sum, Take};
+use super::aggregate::{Entries, Sum, Take};
 use super::edges::{EDGES, by_segments, sums_of_entries};
 use crate::arena::Arena;
 use crate::clock::Stage;
@@ -79,7 +79,8 @@ impl Op for EdgeScores<'_> {
                     *scaled = if score > 0.0 { *upstream } else { slope * upstream };
                 }
             });
-        let sum = |lines| Sum { lines, take: Take::Own, values: None, heads: 1, x: &scaled, width: heads };
+        let sum =
+            |lines| Sum { lines, take: Take::Own, values: Entries::Ones, heads: 1, x: &scaled, width: heads };
         if let Some(left) = back.take(0) {
             sum(self.pattern.by_row()).compute(self.arena, left, true);
         }

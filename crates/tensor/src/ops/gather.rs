@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use super::ROWS;
-use super::aggregate::{Sum, Take};
+use super::aggregate::{Entries, Sum, Take};
 use super::pointwise::gather_on;
 use super::sums::{Factors, Rows, sums};
 use crate::arena::Arena;
@@ -71,7 +71,7 @@ impl Op for Gather<'_> {
         let sum = Sum {
             lines: &lines,
             take: Take::Other,
-            values: None,
+            values: Entries::Ones,
             heads: 1,
             x: back.upstream,
             width: back.output.shape.columns,

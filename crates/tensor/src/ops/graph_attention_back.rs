@@ -154,7 +154,7 @@ fn back_by_column_body<const FUSED: bool>(
     let (others, heads) = (scores.lines.others(), scores.heads);
     // Columns are in another order than the entries by definition.
     let origins = scores.lines.origins().unwrap_or_default();
-    let value = |k: usize, head: usize| pairs[origins[k] as usize * 2 * heads + head];
+    let value = |_: usize, k: usize, head: usize| pairs[origins[k] as usize * 2 * heads + head];
     let ask = |k: usize| prefetch(pairs, origins[k] as usize * 2 * heads);
     sum_lines::<FUSED>(&scores.sum(upstream), piece, x, true, |k| others[k] as usize, value, ask);
     by_heads!(heads, back_scores::<FUSED>(scores.lines, origins, pairs, piece, right));

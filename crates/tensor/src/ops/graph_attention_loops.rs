@@ -3,7 +3,7 @@
 //! They are written for any number of heads and compiled for the usual ones, where the numbers of an entry
 //! are a register.
 
-use super::aggregate::{AHEAD, CHUNK, Sum, Take, sum_lines};
+use super::aggregate::{AHEAD, CHUNK, Entries, Sum, Take, sum_lines};
 use crate::lines::{Lines, Piece};
 use crate::simd::{exp, prefetch, simd};
 
@@ -30,7 +30,14 @@ impl<'a> Scores<'a> {
     /// A sum over the lines.
     #[inline(always)]
     pub fn sum(&self, x: &'a [f32]) -> Sum<'a> {
-        Sum { lines: self.lines, take: Take::Other, values: None, heads: self.heads, x, width: self.width }
+        Sum {
+            lines: self.lines,
+            take: Take::Other,
+            values: Entries::Ones,
+            heads: self.heads,
+            x,
+            width: self.width,
+        }
     }
 }
 
@@ -93,7 +100,7 @@ fn attend_body<const FUSED: bool>(
     }
     by_heads!(heads, normalise::<FUSED>(scores, piece, shares, about));
     let (others, shares) = (scores.lines.others(), &*shares);
-    let value = |k: usize, head: usize| shares[(k - first) * heads + head].abs();
+    let value = |_: usize, k: usize, head: usize| shares[(k - first) * heads + head].abs();
     let row = |k: usize| others[k] as usize;
     sum_lines::<FUSED>(&scores.sum(scores.x), piece, output, false, row, value, |_| ());
 }

@@ -32,7 +32,7 @@ impl LazyProduct<'_> {
         Sum {
             lines: self.pattern.by_row(),
             take: self.index.map_or(Take::Other, Take::Named),
-            values: Some(&self.values),
+            values: self.values.entries(),
             heads: 1,
             x: self.x,
             width: self.width,

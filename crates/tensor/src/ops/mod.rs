@@ -53,6 +53,7 @@ pub(crate) use lazy::LazyProduct;
 pub(crate) use pointwise::gather_by;
 pub(crate) use sums::{factored, permuted};
 
+pub(crate) use aggregate::Entries;
 pub use dropout::Places;
 pub use linear::{multiply, multiply_into, weight_gradient};
 pub use spmm::{multiply_sparse, multiply_sparse_transposed};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::aggregate::{Sum, Take};
+use super::aggregate::{Entries, Sum, Take};
 use super::gather::{expect_indices, for_each_row};
 use super::pointwise::gather_on;
 use super::sums::{Factors, Rows, sums};
@@ -35,7 +35,7 @@ impl Op for Scatter<'_> {
         let sum = Sum {
             lines: &self.lines,
             take: Take::Other,
-            values: None,
+            values: Entries::Ones,
             heads: 1,
             x: inputs[0].values,
             width: inputs[0].shape.columns,

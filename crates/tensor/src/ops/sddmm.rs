@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::aggregate::{AHEAD, Sum, Take};
+use super::aggregate::{AHEAD, Entries, Sum, Take};
 use super::spmm::expect_heads;
 use super::sums::{Factors, Rows, dots, sums};
 use crate::arena::Arena;
@@ -135,7 +135,7 @@ impl Op for Sddmm<'_> {
         let sum = |lines, x| Sum {
             lines,
             take: Take::Other,
-            values: Some(back.upstream),
+            values: Entries::Given(back.upstream),
             heads: self.heads,
             x,
             width,

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use super::aggregate::{Sum, Take};
+use super::aggregate::{Entries, Sum, Take};
 use super::sddmm::Dots;
 use super::sums::{Factors, Rows, dots, sums};
 use crate::arena::Arena;
@@ -33,11 +33,11 @@ struct Spmm<'a> {
 }
 
 impl Spmm<'_> {
-    fn values<'v>(&'v self, inputs: &[View<'v>]) -> Option<&'v [f32]> {
+    fn values<'v>(&'v self, inputs: &[View<'v>]) -> Entries<'v> {
         match &self.values {
-            Values::Ones => None,
-            Values::Fixed(values) => Some(values),
-            Values::Input => Some(inputs[1].values),
+            Values::Ones => Entries::Ones,
+            Values::Fixed(values) => values.entries(),
+            Values::Input => Entries::Given(inputs[1].values),
         }
     }
 }
@@ -187,7 +187,14 @@ pub fn multiply_sparse_transposed(
 }
 
 fn sum<'a>(lines: &'a Lines, values: &'a [f32], x: View<'a>) -> Sum<'a> {
-    Sum { lines, take: Take::Other, values: Some(values), heads: 1, x: x.values, width: x.shape.columns }
+    Sum {
+        lines,
+        take: Take::Other,
+        values: Entries::Given(values),
+        heads: 1,
+        x: x.values,
+        width: x.shape.columns,
+    }
 }
 
 impl Tape<'_> {

@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock};
 
 use cases::{Case, cases};
 use kymo_tensor::check::gradient;
-use kymo_tensor::{Arena, Pattern, Result, Shape, Tape};
+use kymo_tensor::{Arena, Pattern, Resident, Result, Shape, Tape};
 use proptest::prelude::*;
 use rayon::ThreadPool;
 
@@ -130,8 +130,36 @@ fn long() -> Result<Arc<Pattern>> {
     Pattern::from_edges(41, 34, hub.chain(others)).map(Arc::new)
 }
 
+/// `A x` and the gradient of `x`, in bits.
+fn fixed(pattern: &Arc<Pattern>, values: Resident, width: usize) -> [Vec<u32>; 2] {
+    let (shape, arena) = (Shape::new(pattern.columns(), width), Arena::new());
+    let x = noise(shape, 5);
+    let mut tape = Tape::new(&arena);
+    let x = tape.parameter(shape, &x).unwrap();
+    let output = tape.spmm_fixed(pattern.clone(), Arc::new(values), x).unwrap();
+    let gradients = tape.backward_with(output, &noise(tape.shape(output), 6)).unwrap();
+    let gradient = gradients.read(x).unwrap().unwrap();
+    let found = [tape.value(output).unwrap(), &gradient[..]];
+    found.map(|numbers| numbers.iter().map(|number| number.to_bits()).collect())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// Values that are multiplied as they are needed have the bits of values in memory, both ways.
+    #[test]
+    fn products_of_factors_are_values(pattern in patterns(40), width in 1usize..40) {
+        let factors = noise(Shape::new(pattern.rows(), 1), 3);
+        match Resident::products(pattern.clone(), factors) {
+            Err(_) => prop_assert!(pattern.rows() != pattern.columns()),
+            Ok(products) => {
+                let given = Resident::products(pattern.clone(), noise(Shape::new(pattern.rows(), 1), 3));
+                let given = Resident::from(given.unwrap().to_vec());
+                prop_assert!(products.are_products() && !given.are_products());
+                prop_assert_eq!(fixed(&pattern, products, width), fixed(&pattern, given, width));
+            }
+        }
+    }
 
     #[test]
     fn values_are_those_of_plain_loops_for_any_number_of_threads(
