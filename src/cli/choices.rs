@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use kymo_run::config::overlay;
+use kymo_run::config::Parallel;
+use kymo_run::config::overlay::{self, Override};
 use kymo_run::session::absolute;
 use kymo_run::{Error, Result, Settings};
 
@@ -113,6 +114,14 @@ impl Choices {
             typed.push((key.trim().to_owned(), value.trim().to_owned(), "--set".to_owned()));
         }
         Ok(typed)
+    }
+
+    /// How workers deal with each other: what is asked for here, or the defaults. A run that goes on has its
+    /// own settings, but its processes join before one of them reads those.
+    pub fn parallel(&self, typed: &[Override]) -> Result<Parallel> {
+        let settings: Settings = overlay::resolve(self.config.as_deref(), typed)?;
+        settings.check()?;
+        Ok(settings.parallel)
     }
 
     /// The settings with defaults, file and options put together.

@@ -19,6 +19,8 @@ pub struct Console {
     columns: Option<usize>,
     /// Whether only results and errors are shown.
     pub quiet: bool,
+    /// Whether another process speaks: nothing is shown, not even errors.
+    pub silent: bool,
     /// The exit code of the signal that stopped the work; 0 where none did.
     pub(super) received: Arc<AtomicUsize>,
 }
@@ -26,7 +28,7 @@ pub struct Console {
 impl Console {
     /// Writes to `out`, in lines of this many columns where they are known.
     pub fn new(out: impl Write + 'static, columns: Option<usize>) -> Console {
-        Console { out: Box::new(out), columns, quiet: false, received: Arc::default() }
+        Console { out: Box::new(out), columns, quiet: false, silent: false, received: Arc::default() }
     }
 
     /// Standard output, as wide as the terminal, or as COLUMNS says where there is none.

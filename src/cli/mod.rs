@@ -25,12 +25,12 @@ mod watch;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use clap::{Parser, Subcommand};
 use console::Console;
 use kymo_graph::Error as GraphError;
-use kymo_run::launch::most_threads;
+use kymo_run::launch::{Processes, most_threads};
 use kymo_run::{Error, Result};
 
 /// Neural networks on graphs that change over time.
@@ -58,6 +58,9 @@ pub struct Command {
     /// The exit code of the signal that stopped the work.
     #[arg(skip)]
     received: Arc<AtomicUsize>,
+    /// Whether another process says what went wrong.
+    #[arg(skip)]
+    silent: Arc<AtomicBool>,
 }
 
 #[derive(Subcommand, Debug)]
@@ -79,11 +82,19 @@ enum Verb {
 impl Command {
     /// Does what was asked.
     pub fn run(&self) -> Result<()> {
-        let threads = self.threads()?;
+        let processes = match &self.verb {
+            Verb::Train(args) => train::join(args)?,
+            _ => None,
+        };
+        let threads = match (self.threads()?, &processes) {
+            (0, Some(processes)) => threads_beside(processes.beside()),
+            (threads, _) => threads,
+        };
         // Everything runs on a thread of the pool: a call from outside would wake it anew for every
         // operation.
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-        pool.map_err(|error| Error::settings("--threads", error.to_string()))?.install(|| self.run_verb())
+        let pool = pool.map_err(|error| Error::settings("--threads", error.to_string()))?;
+        pool.install(|| self.run_verb(processes.as_ref()))
     }
 
     /// The number of threads; 0 is one for each core. Rayon's own variable is checked, too: a machine that
@@ -100,11 +111,18 @@ impl Command {
         most_threads(threads).map_err(|problem| Error::settings(name, problem))
     }
 
-    fn run_verb(&self) -> Result<()> {
+    fn run_verb(&self, processes: Option<&Processes>) -> Result<()> {
         let out = &mut Console::standard();
         (out.quiet, out.received) = (self.quiet, self.received.clone());
+        let done = self.act(processes, out);
+        self.silent.store(out.silent, Ordering::Relaxed);
+        done?;
+        Ok(out.flush().map_err(cannot_print)?)
+    }
+
+    fn act(&self, processes: Option<&Processes>, out: &mut Console) -> Result<()> {
         match &self.verb {
-            Verb::Train(args) => train::run(args, out),
+            Verb::Train(args) => train::run(args, processes, out),
             Verb::Plan(args) => plan::run(args, out),
             Verb::Simulate(args) => simulate::run(args, out),
             Verb::Evaluate(args) => evaluate::run(args, out),
@@ -116,9 +134,17 @@ impl Command {
             Verb::Doctor(args) => doctor::run(args, out),
             Verb::Completions(args) => completions::run(args, out),
             Verb::Man(args) => man::run(args, out),
-        }?;
-        Ok(out.flush().map_err(cannot_print)?)
+        }
     }
+}
+
+/// The threads of a process beside others of its machine: one for each core that it was given, or its share of
+/// all of them where it was given none of its own.
+fn threads_beside(processes: usize) -> usize {
+    let given = std::thread::available_parallelism().map_or(1, usize::from);
+    let facts = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let cores = facts.lines().filter(|line| line.starts_with("processor")).count();
+    if given < cores { given } else { (given / processes.max(1)).max(1) }
 }
 
 /// Standard output could not be written to.

@@ -19,6 +19,7 @@ pub fn main() -> u8 {
     guarded(|| match Command::try_parse() {
         Ok(command) => match command.run() {
             Ok(()) => 0,
+            Err(error) if command.silent.load(Ordering::Relaxed) => error.class().exit_code(),
             Err(error) => exit_code(&error, command.received.load(Ordering::Relaxed)),
         },
         Err(answer) => answered(&answer),

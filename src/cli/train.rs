@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use kymo_graph::Progress;
 use kymo_model::zoo;
+use kymo_run::launch::Processes;
 use kymo_run::session::{Session, what_is_there};
 use kymo_run::step::predicted_bytes;
 use kymo_run::train::Ending;
@@ -62,18 +63,45 @@ fn after_help() -> String {
     )
 }
 
-/// Trains, and prints the result.
-pub fn run(args: &Train, out: &mut Console) -> Result<()> {
+/// The processes that this one was started with, if it was started with others.
+pub fn join(args: &Train) -> Result<Option<Processes>> {
+    Processes::join(&args.choices.parallel(&args.choices.typed()?)?)
+}
+
+/// Trains, and prints the result; one of several processes tells the others where it fails.
+pub fn run(args: &Train, processes: Option<&Processes>, out: &mut Console) -> Result<()> {
+    out.silent = processes.is_some_and(|processes| !processes.leads());
+    out.quiet |= out.silent;
+    train(args, processes, out).inspect_err(|error| {
+        if let Some(processes) = processes {
+            processes.leave(error);
+            out.silent = !processes.speaks_of(error);
+        }
+    })
+}
+
+fn train(args: &Train, processes: Option<&Processes>, out: &mut Console) -> Result<()> {
     let typed = args.choices.typed()?;
     let progress = Progress::default();
     let watch = Watch::begin(&progress, "making data", out);
+    let goes_on = |path: &Path| args.resume && Session::exists(path);
+    let goes_on = match (&args.output, processes) {
+        // The first process sees the folder; others may be on machines that do not.
+        (Some(path), Some(processes)) => processes.agreed(
+            || Ok(goes_on(path)),
+            |goes_on| vec![u8::from(*goes_on)],
+            |bytes| Some(bytes == [1]),
+        )?,
+        (Some(path), None) => goes_on(path),
+        (None, _) => false,
+    };
     let session = match &args.output {
-        Some(path) if args.resume && Session::exists(path) => {
+        Some(path) if goes_on => {
             if args.choices.config.is_some() {
                 let problem = "a run goes on with the settings it was begun with; leave the file out";
                 return Err(Error::settings("--config", problem));
             }
-            Run::resume(path).changes(typed).progress(&progress).open()
+            Run::resume(path).changes(typed).progress(&progress).among(processes.cloned()).open()
         }
         output => {
             let settings = args.choices.settings(&typed)?;
@@ -81,7 +109,7 @@ pub fn run(args: &Train, out: &mut Console) -> Result<()> {
                 let problem = format!("{}; to begin a run leave --resume out", what_is_there(path));
                 return Err(Error::settings("--resume", problem));
             }
-            let run = Run::with_settings(settings).progress(&progress);
+            let run = Run::with_settings(settings).progress(&progress).among(processes.cloned());
             output.iter().fold(run, Run::folder).open()
         }
     };
@@ -99,6 +127,9 @@ pub fn run(args: &Train, out: &mut Console) -> Result<()> {
     let ending = session.train(&mut show);
     show.close();
     let ending = ending?;
+    if out.silent {
+        return Ok(());
+    }
     beside::predicted_beside_done(&path)?;
     match ending {
         Ending::Finished(summary) if args.json => print_json(out, &*summary).map_err(Error::from),

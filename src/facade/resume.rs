@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use kymo_graph::Progress;
 use kymo_model::{Config, Model};
 use kymo_run::config::overlay::Override;
-use kymo_run::session::check_there;
+use kymo_run::launch::{Launcher, Processes};
 use kymo_run::task::Task;
 use kymo_run::train::Observer;
 use kymo_run::{Custom, Result, Session};
@@ -18,11 +18,13 @@ pub struct Resume {
     changes: Vec<Override>,
     custom: Custom,
     progress: Progress,
+    among: Option<Processes>,
 }
 
 impl Resume {
     pub(super) fn new(folder: PathBuf) -> Resume {
-        Resume { folder, changes: Vec::new(), custom: Custom::default(), progress: Progress::silent() }
+        let (changes, custom) = (Vec::new(), Custom::default());
+        Resume { folder, changes, custom, progress: Progress::silent(), among: None }
     }
 
     /// The maximum number of epochs, those that are done included.
@@ -64,10 +66,20 @@ impl Resume {
         self
     }
 
+    /// Trains as one of several processes: each calls this, with the same changes. There need not be as many
+    /// as before.
+    pub fn among(mut self, processes: Option<Processes>) -> Resume {
+        self.among = processes;
+        self
+    }
+
     /// Opens the data and reads the checkpoint, but does not train yet.
     pub fn open(self) -> Result<Session> {
-        check_there(&self.folder)?;
-        in_pool(|| Session::resume_with(&self.folder, &self.changes, &self.progress, &self.custom))
+        let launcher = self.among.as_ref().map(|processes| processes as &(dyn Launcher + Sync));
+        in_pool(|| {
+            let launcher = launcher.map(|launcher| launcher as &dyn Launcher);
+            Session::resume_with(&self.folder, &self.changes, &self.progress, &self.custom, launcher)
+        })
     }
 
     /// Trains on, as [`crate::Run::train`] does.

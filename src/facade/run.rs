@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use kymo_graph::Progress;
 use kymo_model::{Config, Model};
 use kymo_run::config::overlay::{self, Override};
-use kymo_run::launch::InProcess;
+use kymo_run::launch::{InProcess, Launcher, Processes};
 use kymo_run::session::absolute;
 use kymo_run::task::Task;
 use kymo_run::train::Observer;
@@ -37,6 +37,7 @@ pub struct Run {
     custom: Custom,
     folder: Option<PathBuf>,
     progress: Progress,
+    among: Option<Processes>,
 }
 
 impl Run {
@@ -55,7 +56,7 @@ impl Run {
     /// A run with these settings.
     pub fn with_settings(settings: Settings) -> Run {
         let (changes, custom) = (Vec::new(), Custom::default());
-        Run { settings, changes, custom, folder: None, progress: Progress::silent() }
+        Run { settings, changes, custom, folder: None, progress: Progress::silent(), among: None }
     }
 
     /// What is to go on with the run in a folder.
@@ -149,6 +150,12 @@ impl Run {
         self
     }
 
+    /// Trains as one of several processes: each calls this, with the same settings.
+    pub fn among(mut self, processes: Option<Processes>) -> Run {
+        self.among = processes;
+        self
+    }
+
     /// The settings with all changes.
     pub fn settings(&self) -> Result<Settings> {
         let settings: Settings = overlay::resolve_over(&self.settings, None, &self.changes)?;
@@ -159,16 +166,34 @@ impl Run {
     /// at the split or at the number of parameters. No other process can train there until the session is
     /// dropped.
     pub fn open(self) -> Result<Session> {
-        let settings = self.settings()?;
-        let launcher = InProcess(settings.parallel.workers);
+        let mut settings = self.settings()?;
+        let here = InProcess(settings.parallel.workers);
+        let launcher: &(dyn Launcher + Sync) = match &self.among {
+            Some(processes) => {
+                // Their number is the number of workers, unless another was asked for, which is refused.
+                if settings.parallel.workers == 1 {
+                    settings.parallel.workers = processes.count();
+                }
+                processes
+            }
+            None => &here,
+        };
         let begin = |settings: Settings, folder: &Path| {
-            in_pool(|| Session::begin_with(settings, folder, &self.progress, &self.custom, &launcher))
+            in_pool(|| Session::begin_with(settings, folder, &self.progress, &self.custom, launcher))
         };
         if let Some(folder) = &self.folder {
             return begin(settings, folder);
         }
         let fresh = !Path::new(RUNS).exists();
-        let folder = make_folder(&settings)?;
+        let folder = match &self.among {
+            // The first process makes it, and all others have to know its name alone.
+            Some(processes) => processes.agreed(
+                || make_folder(&settings),
+                |folder| folder.to_string_lossy().into_owned().into_bytes(),
+                |bytes| Some(PathBuf::from(std::str::from_utf8(bytes).ok()?)),
+            )?,
+            None => make_folder(&settings)?,
+        };
         begin(settings, &folder).inspect_err(|_| {
             // Only what is empty: the error is the news.
             let _ = std::fs::remove_dir(&folder);

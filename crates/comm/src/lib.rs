@@ -7,13 +7,19 @@
 //! Collectives (`all_reduce`, `all_gather`, `all_to_all`, `broadcast`, `barrier`) are called by every worker,
 //! in the same order. Where workers disagree, each of them gets an error and the group can go on.
 
+mod call;
 pub mod error;
+pub mod mpi;
+pub mod packing;
+pub mod remote;
 pub mod threads;
 pub mod traffic;
 
 pub use error::{Error, Result};
 pub use threads::{Threads, threads};
 pub use traffic::{Bytes, Traffic, all_reduce_bytes};
+
+use std::time::Duration;
 
 /// What a message is about: a receiver asks for messages by their tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -60,6 +66,24 @@ pub trait Comm: Send + Sync {
 
     /// What went over the wire so far.
     fn traffic(&self) -> Traffic;
+
+    /// Leaves the others for a reason of one's own, which they are told.
+    fn leave(&self, _why: &str) {}
+
+    /// The machine that a worker is on, where workers are on several.
+    fn host(&self, _rank: usize) -> Option<&str> {
+        None
+    }
+
+    /// How many workers are on this machine.
+    fn beside(&self) -> usize {
+        self.size()
+    }
+
+    /// The worker that this one has been waiting for, and for how long.
+    fn waits_for(&self) -> Option<(usize, Duration)> {
+        None
+    }
 
     /// Takes the buffer that a received message came in, to be used for later messages.
     fn recycle(&self, values: Vec<f32>) {

@@ -121,6 +121,26 @@ impl Epochs {
         Iteration { workers }
     }
 
+    /// The plan of an epoch that other workers have begun, or that was begun in another way, of which `done`
+    /// windows are done: the rest is dealt anew, in the same order.
+    pub fn dealt_anew(&self, begun: &EpochPlan, done: usize) -> EpochPlan {
+        let at_once = match self.assignment {
+            Assignment::InTurns(at_once) | Assignment::Together(at_once) => at_once,
+            Assignment::Scheduled(_) => self.workers,
+        };
+        let (mut iterations, mut rest, mut passed) = (Vec::new(), Vec::new(), 0);
+        for iteration in &begun.iterations {
+            let windows: Vec<Window> = iteration.windows().into_iter().cloned().collect();
+            passed += windows.len();
+            match passed <= done {
+                true => iterations.push(self.iteration(&windows)),
+                false => rest.extend(windows),
+            }
+        }
+        iterations.extend(rest.chunks(at_once.max(1)).map(|windows| self.iteration(windows)));
+        EpochPlan { epoch: begun.epoch, iterations }
+    }
+
     /// How many iterations an epoch has: steps of the optimiser.
     pub fn iterations(&self) -> usize {
         match &self.assignment {

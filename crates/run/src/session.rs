@@ -13,9 +13,9 @@ use crate::config::overlay::{self, Override};
 use crate::config::{self, Parallel, RateName, Settings};
 use crate::data::builtin;
 use crate::error::{Error, Result};
-use crate::launch::{Crew, InProcess, Launcher};
+use crate::launch::{Crew, InProcess, Launcher, agreement};
 use crate::schedule;
-use crate::step::{Custom, RunContext, Worker};
+use crate::step::{Custom, RunContext, Sharing, Worker};
 use crate::train::{Ending, Observer};
 use crate::workers::WorkerGroup;
 
@@ -79,39 +79,75 @@ impl Session {
     /// epochs, more patience or other limits of the machine; whatever would change what was computed so far
     /// is refused.
     pub fn resume(path: &Path, changes: &[Override], progress: &Progress) -> Result<Session> {
-        Session::resume_with(path, changes, progress, &Custom::default())
+        Session::resume_with(path, changes, progress, &Custom::default(), None)
     }
 
-    /// Goes on with a run that has a model or a task of the caller's own.
+    /// Goes on with a run that has a model or a task of the caller's own, with the workers of a launcher; as
+    /// many threads as the run has workers where there is none.
     pub fn resume_with(
         path: &Path,
         changes: &[Override],
         progress: &Progress,
         custom: &Custom,
+        launcher: Option<&dyn Launcher>,
     ) -> Result<Session> {
-        let checkpoint = Folder::checkpoint_of(path);
-        check_there(path)?;
-        // Before the checkpoint is read: another process may be about to write one.
-        let lock = Folder::lock(path)?;
-        let saved = saved(path)?;
-        let settings = changed(&saved.settings, changes, path)?;
+        let endpoints = launcher.map(Launcher::endpoints).transpose()?;
+        let first = endpoints.as_ref().and_then(|all| all.first().cloned());
+        let (saved, lock) = match &first {
+            // Its folder is where the first worker is; others need not see it.
+            Some(group) if !group.leads() => {
+                (Saved::from_bytes(&group.broadcast(Vec::new())?, &Folder::checkpoint_of(path))?, None)
+            }
+            _ => {
+                check_there(path)?;
+                // Before the checkpoint is read: another process may be about to write one.
+                let lock = Folder::lock(path)?;
+                let saved = saved(path)?;
+                if let Some(group) = &first {
+                    let checkpoint = Folder::checkpoint_of(path);
+                    let bytes = std::fs::read(&checkpoint);
+                    group.broadcast(bytes.map_err(Error::resource("cannot read", &checkpoint))?)?;
+                }
+                (saved, Some(lock))
+            }
+        };
+        let mut settings = changed(&saved.settings, changes, path)?;
+        if let Some(group) = &first {
+            settings.parallel.workers = group.size();
+        }
         settings.check()?;
-        let endpoints = InProcess(settings.parallel.workers).endpoints()?;
+        let endpoints = match endpoints {
+            Some(endpoints) => endpoints,
+            None => InProcess(settings.parallel.workers).endpoints()?,
+        };
         custom.check_complete(&settings, path)?;
         let mut crew = open(settings, path, progress, custom, endpoints)?;
-        schedule::check_left(path, &crew.first()?.context)?;
+        if lock.is_some() {
+            schedule::check_left(path, &crew.first()?.context)?;
+        }
         let mut course = Course::default();
         for worker in &mut crew.workers {
-            course = saved.restore(worker, &checkpoint)?;
+            course = saved.restore(worker, &Folder::checkpoint_of(path))?;
         }
         let settings = crew.first()?.settings().clone();
+        // How long others are waited for changes nothing.
+        let Parallel { deadline, sums, .. } = settings.parallel;
+        if settings.parallel != (Parallel { deadline, sums, ..saved.settings.parallel.clone() })
+            && let Some(worker) = crew.workers.first()
+        {
+            course.deal_anew(worker, &crew.division);
+        }
         // With more patience or more epochs it may go on.
         let (patience, position) = (settings.train.patience, &mut course.position);
         position.finished = patience > 0 && position.epoch - position.best_epoch >= patience;
-        let folder = Folder::reopen(path, position.lines, lock)?;
-        Folder::write_settings(path, &settings)?;
-        write_plan(&folder, crew.plan.clone())?;
-        Ok(Session { crew, course, folder: Some(folder), path: path.to_path_buf() })
+        let mut folder = None;
+        if let Some(lock) = lock {
+            let reopened = Folder::reopen(path, position.lines, lock)?;
+            Folder::write_settings(path, &settings)?;
+            write_plan(&reopened, crew.plan.clone())?;
+            folder = Some(reopened);
+        }
+        Ok(Session { crew, course, folder, path: path.to_path_buf() })
     }
 
     /// Whether there is a run to resume in a folder.
@@ -276,11 +312,25 @@ fn open(
 ) -> Result<Crew> {
     // What can be refused without looking at the data is refused before any is made.
     custom.check(&settings)?;
+    let group = endpoints.first().ok_or_else(|| Error::Bug("no worker was started".into()))?;
+    let among = group.size() > endpoints.len();
+    if among && !group.leads() {
+        // Data that is made is made once, by the first of all.
+        group.barrier()?;
+    }
     let store = match settings.data.store.as_str() {
         "" => builtin::make(&Folder::data_of(path), progress)?,
         store => Store::open(Path::new(store))?,
     };
-    Crew::open(RunContext::open_with(settings, Arc::new(store), custom)?, endpoints)
+    if among && group.leads() {
+        group.barrier()?;
+    }
+    if among {
+        agreement::check(group, &settings, &store)?;
+    }
+    let processes = if among { group.beside() } else { 1 };
+    let sharing = Sharing { workers: endpoints.len(), processes };
+    Crew::open(RunContext::open_among(settings, Arc::new(store), custom, sharing)?, endpoints)
 }
 
 /// What a run that begins in a folder would make: its data, itself, the folders around it.
@@ -303,8 +353,9 @@ fn unmake(path: &Path, made: &[PathBuf]) {
     }
 }
 
-/// Settings that may differ when a run goes on: they say how long and with what, not what is computed.
-const MAY_CHANGE: [&str; 8] = [
+/// Settings that may differ when a run goes on: they say how long and with what, not what is computed. What
+/// workers there are and how they share the work may change as well: the rest of the epoch is dealt anew.
+const MAY_CHANGE: [&str; 18] = [
     "train.epochs",
     "train.patience",
     "run.memory",
@@ -313,6 +364,16 @@ const MAY_CHANGE: [&str; 8] = [
     "run.device_memory",
     "run.checkpoint_epochs",
     "run.checkpoint_windows",
+    "parallel.workers",
+    "parallel.strategy",
+    "parallel.windows",
+    "parallel.groups",
+    "parallel.profile_epochs",
+    "parallel.costs",
+    "parallel.cached_costs",
+    "parallel.scale_rate",
+    "parallel.deadline",
+    "parallel.sums",
 ];
 
 /// The settings of a run with what may be changed of them.

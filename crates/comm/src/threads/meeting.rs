@@ -1,48 +1,11 @@
 //! Where workers meet for a collective, and find out whether they mean the same one.
 
-use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 
 use super::waiting::{Patience, Roll, lock};
+use crate::call::Call;
 use crate::error::{Error, Result};
-
-/// What a worker has come for. Workers agree when their calls are equal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Call {
-    Barrier,
-    AllReduce { numbers: usize },
-    AllGather,
-    AllToAll { parts: usize },
-    Broadcast { root: usize },
-}
-
-impl fmt::Display for Call {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        match self {
-            Call::Barrier => write!(f, "barrier"),
-            Call::AllReduce { numbers } => write!(f, "all_reduce of {numbers} numbers"),
-            Call::AllGather => write!(f, "all_gather"),
-            Call::AllToAll { parts } => write!(f, "all_to_all of {parts} parts"),
-            Call::Broadcast { root } => write!(f, "broadcast from worker {root}"),
-        }
-    }
-}
-
-impl Call {
-    /// What is wrong with a call that all workers agree on.
-    fn problem(self, size: usize) -> Option<String> {
-        match self {
-            Call::AllToAll { parts } if parts != size => {
-                Some(format!("{self} between {size} workers; give one part for each worker"))
-            }
-            Call::Broadcast { root } if root >= size => {
-                Some(format!("{self} where the last worker is {}; name one that is there", size - 1))
-            }
-            _ => None,
-        }
-    }
-}
 
 struct State {
     calls: Vec<Call>,

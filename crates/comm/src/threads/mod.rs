@@ -18,10 +18,11 @@ use std::sync::{Arc, Mutex};
 
 use board::{Board, read, show};
 use mailbox::Mailbox;
-use meeting::{Call, Meeting};
+use meeting::Meeting;
 use pool::Pool;
 use waiting::{Patience, Roll, lock};
 
+use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::traffic::{Counters, Traffic, all_reduce_bytes, bytes_of, slice};
 use crate::{Comm, Tag};

@@ -121,7 +121,15 @@ impl Checkpoint {
 
     /// Reads a file and checks that it is what was written.
     pub fn read(path: &Path) -> Result<Checkpoint> {
-        let mut source = Source::open(path)?;
+        Checkpoint::from_source(Source::open(path)?)
+    }
+
+    /// Reads the bytes of a file that another process has, at this path.
+    pub fn from_bytes(bytes: &[u8], path: &Path) -> Result<Checkpoint> {
+        Checkpoint::from_source(Source { path, file: Box::new(bytes), length: bytes.len() as u64 })
+    }
+
+    fn from_source(mut source: Source<'_>) -> Result<Checkpoint> {
         let metadata = source.header()?;
         let entry = |name: &str| metadata.metadata().as_ref().and_then(|entries| entries.get(name));
         match entry("kymo") {
@@ -163,7 +171,7 @@ impl Checkpoint {
 /// A file being read.
 struct Source<'a> {
     path: &'a Path,
-    file: BufReader<File>,
+    file: Box<dyn Read + 'a>,
     length: u64,
 }
 
@@ -171,7 +179,7 @@ impl Source<'_> {
     fn open(path: &Path) -> Result<Source<'_>> {
         let file = File::open(path).map_err(Error::resource("cannot open", path))?;
         let length = file.metadata().map_err(Error::resource("cannot open", path))?.len();
-        Ok(Source { path, file: BufReader::new(file), length })
+        Ok(Source { path, file: Box::new(BufReader::new(file)), length })
     }
 
     /// A complaint about the contents, with what to do about it.

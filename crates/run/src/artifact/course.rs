@@ -18,7 +18,7 @@ use super::checkpoint::{Array, Checkpoint};
 use crate::config::{Settings, overlay};
 use crate::error::{Error, Result};
 use crate::forward::RecurrentState;
-use crate::schedule::Measurements;
+use crate::schedule::{Division, Measurements};
 use crate::step::{Stages, WindowTimes, Worker};
 
 /// How far training has come.
@@ -136,6 +136,18 @@ pub struct Course {
 }
 
 impl Course {
+    /// Deals what is left of the epoch to other workers, or in another way than it was begun: what was
+    /// measured and scheduled for those before says nothing of these.
+    pub fn deal_anew(&mut self, worker: &Worker, division: &Division) {
+        (self.schedule, self.profile) = (None, None);
+        let assignment = division.assignment(worker.settings().windows_at_once());
+        let epochs = worker.context.epochs(worker.group.size(), assignment);
+        self.plan = match &self.plan {
+            Some(plan) => Some(epochs.dealt_anew(plan, self.position.window)),
+            None => None,
+        };
+    }
+
     /// Writes a run as it stands.
     pub fn save(&self, worker: &Worker, path: &Path) -> Result<()> {
         let (profile, seconds) = self.profile.as_ref().map(written).unzip();
@@ -183,7 +195,15 @@ impl Course {
 impl Saved {
     /// Reads a checkpoint.
     pub fn read(path: &Path) -> Result<Saved> {
-        let checkpoint = Checkpoint::read(path)?;
+        Saved::of(Checkpoint::read(path)?, path)
+    }
+
+    /// Reads the bytes of a checkpoint that another process has, at this path.
+    pub fn from_bytes(bytes: &[u8], path: &Path) -> Result<Saved> {
+        Saved::of(Checkpoint::from_bytes(bytes, path)?, path)
+    }
+
+    fn of(checkpoint: Checkpoint, path: &Path) -> Result<Saved> {
         let wrong =
             |problem: String| Error::file(path, format!("{problem}: it is not the checkpoint of a run"));
         let facts: Facts =

@@ -63,6 +63,10 @@ impl Settings {
                 self.split.train, self.split.validation
             )
         })?;
+        let deadline = self.parallel.deadline;
+        expect("parallel.deadline", (1.0..=86_400.0).contains(&deadline), || {
+            format!("found {deadline}, expected seconds from 1 to 86400")
+        })?;
         let rate = self.train.learning_rate;
         expect("train.learning_rate", rate > 0.0 && rate.is_finite(), || {
             format!("found {rate}, expected a number above 0")

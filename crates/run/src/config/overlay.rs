@@ -72,6 +72,12 @@ pub fn differences<T: Serialize>(left: &T, right: &T) -> Vec<String> {
         .collect()
 }
 
+/// The keys of all settings, with their values as text.
+pub fn entries<T: Serialize>(settings: &T) -> Result<Vec<(String, String)>> {
+    let known = Known::of(settings)?.defaults;
+    Ok(known.iter().map(|(key, value)| (key.clone(), value.to_string())).collect())
+}
+
 /// A setting that some source gives.
 struct Change {
     /// The source and the key, for complaints.

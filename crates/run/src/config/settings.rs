@@ -60,6 +60,20 @@ section! {
         cached_costs: bool = false,
         /// Whether the learning rate grows with the windows of an iteration, in proportion.
         scale_rate: bool = false,
+        /// Seconds that nothing may be heard of a worker on another machine before it counts as lost.
+        deadline: f64 = 30.0,
+        /// How gradients of workers in several processes are summed.
+        sums: Sums = Sums::Ordered,
+    }
+}
+
+choice! {
+    /// How gradients of workers in several processes are summed.
+    Sums {
+        /// In the order of ranks: the same bits every time, and as with threads.
+        Ordered = "ordered",
+        /// As MPI does it, in any order.
+        Native = "native",
     }
 }
 

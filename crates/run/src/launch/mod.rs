@@ -2,9 +2,12 @@
 //! how they reach the others; everything else is the same for threads of one process and for one worker a
 //! process.
 
+pub(crate) mod agreement;
+mod processes;
 mod report;
 mod threads;
 
+pub use processes::Processes;
 pub use threads::{InProcess, most_threads};
 
 use std::sync::Arc;
@@ -12,7 +15,6 @@ use std::sync::Arc;
 use kymo_plan::Plan;
 
 use crate::artifact::{Course, Folder};
-use crate::config::memory;
 use crate::error::{Error, Result};
 use crate::schedule::{Division, Question};
 use crate::step::{RunContext, Worker, check_needs};
@@ -52,12 +54,12 @@ impl Crew {
                 let division = Division::new(&context, strategy, workers)?;
                 let question = Question { strategy, workers, reuse: None, sample: None };
                 let plan = division.plan(&context, &question)?;
-                plan.check_memory((memory(&context.settings.run.memory)? / workers) as u64)?;
+                plan.check_memory(context.memory_of_worker()? as u64)?;
                 (division, Some(plan))
             }
         };
         // Cells of a window are held once, windows of its own by each.
-        check_needs(&context, if division.shares().is_some() { 1 } else { size })?;
+        check_needs(&context, if division.shares().is_some() { 1 } else { context.sharing.workers })?;
         let join = |group| Worker::join(context.clone(), group, division.shares());
         let workers = endpoints.into_iter().map(join).collect::<Result<_>>()?;
         Ok(Crew { workers, division, plan })

@@ -14,7 +14,7 @@ use super::cost_cache::{self, Key};
 use super::costs;
 use super::probe;
 use crate::config::machine::machine;
-use crate::config::{Mode, Parallel, Settings, memory};
+use crate::config::{Mode, Parallel, Settings};
 use crate::data::Part;
 use crate::error::{Error, Result};
 use crate::step::{RunContext, check_parameters};
@@ -272,7 +272,7 @@ pub fn ask(context: &RunContext, costs: Vec<f64>, closing: f64) -> Result<Instan
         pairs: &none,
         sample: None,
     };
-    let each = memory(&settings.run.memory)? / workers.max(1);
+    let each = context.memory_of_worker()?;
     Ok(instance(costs, closing, settings).with_memory(window_bytes(&job)?, each as u64))
 }
 

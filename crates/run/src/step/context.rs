@@ -38,8 +38,19 @@ pub struct RunContext {
     pub memory: Option<Memory>,
     /// Steps of a window.
     pub window: usize,
+    /// Who else uses the memory that the process was given.
+    pub sharing: Sharing,
     needs: OnceLock<Vec<Need>>,
     asked: OnceLock<Asked>,
+}
+
+/// Who uses what memory there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sharing {
+    /// Workers of this process, which divide `run.memory` among them.
+    pub workers: usize,
+    /// Processes of this machine, which divide what the machine has.
+    pub processes: usize,
 }
 
 impl RunContext {
@@ -51,18 +62,29 @@ impl RunContext {
     /// Opens everything without a look at the features, which would read the whole store: for plans, which
     /// ask how many numbers there are and not which.
     pub fn open_to_plan(settings: Settings, store: Arc<Store>) -> Result<Arc<RunContext>> {
-        RunContext::make(settings, store, &Custom::default(), Inputs::unread)
+        RunContext::make(settings, store, &Custom::default(), None, Inputs::unread)
     }
 
     /// Opens everything with a model or a task of the caller's own.
     pub fn open_with(settings: Settings, store: Arc<Store>, custom: &Custom) -> Result<Arc<RunContext>> {
-        RunContext::make(settings, store, custom, Inputs::new)
+        RunContext::make(settings, store, custom, None, Inputs::new)
+    }
+
+    /// The same for a process among others.
+    pub fn open_among(
+        settings: Settings,
+        store: Arc<Store>,
+        custom: &Custom,
+        sharing: Sharing,
+    ) -> Result<Arc<RunContext>> {
+        RunContext::make(settings, store, custom, Some(sharing), Inputs::new)
     }
 
     fn make(
         settings: Settings,
         store: Arc<Store>,
         custom: &Custom,
+        sharing: Option<Sharing>,
         inputs: fn(&Store, &Settings, Range<Step>) -> Result<Inputs>,
     ) -> Result<Arc<RunContext>> {
         let metrics = custom.check(&settings)?;
@@ -80,7 +102,10 @@ impl RunContext {
             let problem = format!("{name} sees a window at a time and hands nothing over; choose windows");
             return Err(Error::settings("train.mode", problem));
         }
+        // All workers are threads of this process where nothing is said.
+        let alone = Sharing { workers: settings.parallel.workers.max(1), processes: 1 };
         Ok(Arc::new(RunContext {
+            sharing: sharing.unwrap_or(alone),
             settings,
             store,
             goal,
@@ -122,12 +147,25 @@ impl RunContext {
     pub fn room_to_keep(&self) -> Result<usize> {
         let (setting, needs) = (&self.settings.run.memory, self.needs.get());
         let least = needs.map_or(0, |needs| Need::total(needs)) as usize;
-        let given = memory(setting)?;
+        let given = self.memory_of_process()?;
         let held = self.goal.held_bytes() as usize;
         let known = needs.is_some() && setting != "auto";
         let given = if known { given.saturating_sub(least + held) } else { given };
         let available = machine().map_or(usize::MAX, |memory| memory.available as usize);
+        let available = available / self.sharing.processes;
         Ok(if needs.is_some() { given.min(available.saturating_sub(least)) } else { given })
+    }
+
+    /// Bytes that this process may take: what was said, or its share of what the machine has.
+    pub fn memory_of_process(&self) -> Result<usize> {
+        let setting = &self.settings.run.memory;
+        let given = memory(setting)?;
+        Ok(if setting == "auto" { given / self.sharing.processes } else { given })
+    }
+
+    /// Bytes that a worker of this process may take.
+    pub fn memory_of_worker(&self) -> Result<usize> {
+        Ok(self.memory_of_process()? / self.sharing.workers)
     }
 
     /// A word about metrics that would take long, where some do: about how long, and what takes less.

@@ -10,7 +10,6 @@ use kymo_tensor::{Arena, Shape, Tape};
 use super::context::RunContext;
 use super::worker::Worker;
 use crate::config::machine::Need;
-use crate::config::memory;
 use crate::data::{Part, largest_step};
 use crate::error::{Error, Result};
 
@@ -71,7 +70,7 @@ pub fn check_parameters(context: &RunContext) -> Result<Need> {
     let numbers = slots.iter().map(|slot| slot.shape.rows as u64 * slot.shape.columns as u64);
     let numbers = numbers.fold(0, u64::saturating_add);
     // Themselves, their gradients, the sum of those, and two averages that the optimiser keeps.
-    let bytes = numbers.saturating_mul(20).saturating_mul(context.settings.parallel.workers as u64);
+    let bytes = numbers.saturating_mul(20).saturating_mul(context.sharing.workers as u64);
     let need = Need { what: "parameters", bytes, lower: "model.hidden, model.layers or data.learnt" };
     Need::check(std::slice::from_ref(&need), "training")?;
     Ok(need)
@@ -85,7 +84,7 @@ pub fn check_needs(context: &RunContext, at_once: usize) -> Result<()> {
     let mut all = needs.to_vec();
     let lower = "the number of steps: cut the data otherwise";
     all.push(Need { what: "history of pairs", bytes: context.goal.held_bytes(), lower });
-    let (total, given) = (Need::total(&all), memory(setting)? as u64);
+    let (total, given) = (Need::total(&all), context.memory_of_process()? as u64);
     // Several workers are refused by their plan, which knows who has what.
     if setting != "auto" && total > given && context.settings.parallel.workers == 1 {
         let (described, lower) = Need::described(&all);

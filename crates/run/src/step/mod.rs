@@ -9,7 +9,7 @@ mod runner;
 mod times;
 mod worker;
 
-pub use context::RunContext;
+pub use context::{RunContext, Sharing};
 pub use custom::Custom;
 pub use estimate::{check_needs, check_parameters, needs, predicted_bytes};
 pub use times::{Stages, WindowTimes};

@@ -119,11 +119,11 @@ impl Worker {
         (arena, most): (Arena, usize),
     ) -> Result<Worker> {
         let settings = &context.settings;
-        let bytes = (context.room_to_keep()? / group.size()).min(most);
+        let bytes = (context.room_to_keep()? / context.sharing.workers).min(most);
         let cells = shares.map(|shares| Arc::new(Cells::new(group.clone(), shares.clone(), seams.halo)));
         // The one that keeps a GPU busy must not have to share its core.
         let on_device = usize::from(arena.device().is_some());
-        let threads = (rayon::current_num_threads() / group.size()).saturating_sub(on_device);
+        let threads = (rayon::current_num_threads() / context.sharing.workers).saturating_sub(on_device);
         let room = match cells {
             None => Room::new(&context.sizes()?, bytes, context.window, threads),
             Some(_) => Room::of_parts(bytes, context.window, threads),

@@ -1,0 +1,379 @@
+//! Workers that are processes, on one machine or on many.
+//!
+//! A thread beside the worker keeps messages moving while it computes: a message that was handed over does
+//! not go out by itself. It also tells the others that this worker lives, and notices who does not. Nothing
+//! waits for longer than the deadline for a worker of whom nothing is heard.
+//!
+//! Sums are taken in the order of ranks, each worker summing its slice of the numbers: the same bits as with
+//! threads, and as few bytes as any way of summing takes.
+
+mod collectives;
+pub mod health;
+mod inbox;
+mod patience;
+pub mod wire;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use health::{Health, Word};
+use inbox::{Inbox, TRAILER, seal};
+use patience::Patience;
+use wire::{Arrival, Lane, Wire};
+
+use crate::error::{Error, Result};
+use crate::traffic::{Counters, Traffic, bytes_of};
+use crate::{Comm, Tag};
+
+/// How workers deal with each other.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// How long a worker may be silent before it counts as lost.
+    pub deadline: Duration,
+    /// Whether sums are left to the carrier, which may add in any order.
+    pub native_sums: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { deadline: Duration::from_secs(30), native_sums: false }
+    }
+}
+
+/// How long those who leave give their last words to arrive.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+struct Shared {
+    wire: Mutex<Box<dyn Wire>>,
+    inbox: Mutex<Inbox>,
+    health: Mutex<Health>,
+    /// Why the group is at an end.
+    failed: OnceLock<Error>,
+    ended: AtomicBool,
+    /// When something last moved, in nanoseconds since the beginning.
+    moved: AtomicU64,
+    begun: Instant,
+}
+
+/// The endpoint of one worker.
+pub struct Remote {
+    rank: usize,
+    size: usize,
+    hosts: Vec<String>,
+    shared: Arc<Shared>,
+    beside: Option<JoinHandle<()>>,
+    counters: Counters,
+    patience: Patience,
+    native_sums: bool,
+    /// The number of the next collective; held during one.
+    turn: Mutex<u64>,
+    /// Whom this worker waits for, and since when.
+    waits: Mutex<Option<(usize, Instant)>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    /// Moves messages, unless another thread is at it; whether any are under way.
+    fn progress(&self) -> bool {
+        let mut wire = match self.wire.try_lock() {
+            Ok(wire) => wire,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return true,
+        };
+        let mut arrived = Vec::new();
+        let under_way = wire.poll(&mut arrived).unwrap_or_else(|error| {
+            self.fail(error);
+            false
+        });
+        if under_way || !arrived.is_empty() {
+            self.moved.store(self.begun.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        }
+        // Still with the lock: what arrived first is put first.
+        arrived.into_iter().for_each(|arrival| self.deliver(arrival));
+        under_way
+    }
+
+    fn deliver(&self, arrival: Arrival) {
+        let from = arrival.from;
+        let mut health = lock(&self.health);
+        health.hear(from);
+        if arrival.lane != Lane::Health {
+            drop(health);
+            if let Err(error) = lock(&self.inbox).put(arrival) {
+                self.fail(error);
+            }
+            return;
+        }
+        match Word::unpacked(&arrival.words) {
+            Some(Word::Beat) => {}
+            Some(Word::Done) => health.finish(from),
+            Some(Word::Lost(rank, why)) => self.fail(Error::peer(rank, why)),
+            None => self.fail(Error::peer(from, "sent something that makes no sense")),
+        }
+    }
+
+    fn fail(&self, error: Error) {
+        // The first reason is the reason.
+        let _ = self.failed.set(error);
+    }
+
+    fn say(&self, to: usize, word: &Word) {
+        let sent = lock(&self.wire).send(to, Lane::Health, word.packed());
+        if let Err(error) = sent {
+            self.fail(error);
+        }
+    }
+
+    /// What the thread beside the worker does until the end.
+    fn keep(&self, rank: usize, hosts: &[String]) {
+        while !self.ended.load(Ordering::Acquire) {
+            self.progress();
+            let (due, lost) = {
+                let mut health = lock(&self.health);
+                (health.is_due(), health.lost())
+            };
+            if let (Some((lost, silence)), None) = (lost, self.failed.get()) {
+                let host = hosts.get(lost).map_or("an unknown machine", String::as_str);
+                let why = format!("on {host} has been silent for {:.0} s", silence.as_secs_f64());
+                self.fail(Error::peer(lost, why.clone()));
+                (0..hosts.len())
+                    .filter(|&to| to != rank && to != lost)
+                    .for_each(|to| self.say(to, &Word::Lost(lost, why.clone())));
+            }
+            if due {
+                // Not with the lock: whoever moves messages takes the wire first.
+                let watched = lock(&self.health).watched();
+                watched.for_each(|to| self.say(to, &Word::Beat));
+            }
+            std::thread::sleep(self.nap());
+        }
+    }
+
+    /// Short while messages are moving, longer where nothing has moved for a while.
+    fn nap(&self) -> Duration {
+        let moved = Duration::from_nanos(self.moved.load(Ordering::Relaxed));
+        match self.begun.elapsed().saturating_sub(moved) < Duration::from_millis(20) {
+            true => Duration::from_micros(200),
+            false => Duration::from_millis(1),
+        }
+    }
+}
+
+impl Remote {
+    /// An endpoint over a wire, whose other ends are opened by the others at the same time. `host` is the
+    /// machine that this worker is on.
+    pub fn connect(wire: Box<dyn Wire>, host: &str, options: Options) -> Result<Remote> {
+        let (rank, size) = (wire.rank(), wire.size());
+        let begun = Instant::now();
+        let shared = Arc::new(Shared {
+            health: Mutex::new(Health::new(rank, size, options.deadline)),
+            inbox: Mutex::default(),
+            wire: Mutex::new(wire),
+            failed: OnceLock::new(),
+            ended: AtomicBool::new(false),
+            moved: AtomicU64::new(0),
+            begun,
+        });
+        let mut remote = Remote {
+            rank,
+            size,
+            hosts: Vec::new(),
+            shared,
+            beside: None,
+            counters: Counters::default(),
+            patience: Patience::alone(),
+            native_sums: options.native_sums,
+            turn: Mutex::new(0),
+            waits: Mutex::new(None),
+        };
+        let names = remote.all_gather(host.as_bytes())?;
+        remote.hosts = names.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
+        remote.patience = Patience::among(remote.beside());
+        let (shared, hosts) = (remote.shared.clone(), remote.hosts.clone());
+        let keep = move || shared.keep(rank, &hosts);
+        let thread = std::thread::Builder::new().name("post".into()).spawn(keep);
+        // Without it messages move when somebody waits for them, and nobody is found to be lost.
+        remote.beside = thread.ok();
+        // What was said so far is not part of the work.
+        remote.counters = Counters::default();
+        Ok(remote)
+    }
+
+    /// An error where there is no worker `rank`.
+    fn check(&self, rank: usize) -> Result<()> {
+        if rank < self.size {
+            return Ok(());
+        }
+        let last = self.size - 1;
+        Err(Error::usage(format!(
+            "there is no worker {rank}: worker {last} is the last; name one that is there"
+        )))
+    }
+
+    /// Waits for what another worker sends.
+    fn wait<T>(&self, from: usize, mut look: impl FnMut() -> Option<T>) -> Result<T> {
+        if let Some(found) = look() {
+            return Ok(found);
+        }
+        let begun = Instant::now();
+        *lock(&self.waits) = Some((from, begun));
+        let found = loop {
+            self.shared.progress();
+            if let Some(found) = look() {
+                break Ok(found);
+            }
+            if let Some(error) = self.shared.failed.get() {
+                break Err(error.clone());
+            }
+            self.patience.pause(begun.elapsed());
+        };
+        *lock(&self.waits) = None;
+        found
+    }
+
+    fn post(&self, to: usize, lane: Lane, words: Vec<f32>) -> Result<()> {
+        if let Some(error) = self.shared.failed.get() {
+            return Err(error.clone());
+        }
+        let mut wire = lock(&self.shared.wire);
+        self.shared.moved.store(self.shared.begun.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        wire.send(to, lane, words)
+    }
+
+    /// The bytes of `numbers` numbers to or from `other`: none where that is this worker.
+    fn bytes(&self, other: usize, numbers: usize) -> u64 {
+        if other == self.rank { 0 } else { bytes_of(numbers) }
+    }
+
+    /// Tells all others, and gives it time to arrive.
+    fn tell(&self, word: &Word) {
+        (0..self.size).filter(|&to| to != self.rank).for_each(|to| self.shared.say(to, word));
+        let begun = Instant::now();
+        while self.shared.progress() && begun.elapsed() < FAREWELL {
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl Comm for Remote {
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
+    fn size(&self) -> usize {
+        self.size
+    }
+
+    fn send(&self, to: usize, tag: Tag, values: Vec<f32>) -> Result<()> {
+        self.check(to)?;
+        self.counters.messages(self.bytes(to, values.len()), 0);
+        let words = seal(values, (tag.0, 0));
+        if to == self.rank {
+            return lock(&self.shared.inbox).put(Arrival { from: to, lane: Lane::Messages, words });
+        }
+        self.post(to, Lane::Messages, words)
+    }
+
+    fn receive(&self, from: usize, tag: Tag) -> Result<Vec<f32>> {
+        self.check(from)?;
+        let message = self.wait(from, || lock(&self.shared.inbox).take(from, tag.0))?;
+        self.counters.messages(0, self.bytes(from, message.len()));
+        Ok(message)
+    }
+
+    fn try_receive(&self, from: usize, tag: Tag) -> Result<Option<Vec<f32>>> {
+        self.check(from)?;
+        let look = || lock(&self.shared.inbox).take(from, tag.0);
+        let found = look().or_else(|| {
+            self.shared.progress();
+            look()
+        });
+        match found {
+            Some(message) => {
+                self.counters.messages(0, self.bytes(from, message.len()));
+                Ok(Some(message))
+            }
+            None => self.shared.failed.get().map_or(Ok(None), |error| Err(error.clone())),
+        }
+    }
+
+    fn all_reduce(&self, values: &mut [f32]) -> Result<()> {
+        self.sum(values)
+    }
+
+    fn all_gather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
+        self.gather(mine)
+    }
+
+    fn all_to_all(&self, mine: Vec<Vec<f32>>) -> Result<Vec<Vec<f32>>> {
+        self.exchange(mine)
+    }
+
+    fn broadcast(&self, root: usize, bytes: Vec<u8>) -> Result<Vec<u8>> {
+        self.tell_all(root, bytes)
+    }
+
+    fn barrier(&self) -> Result<()> {
+        self.meet()
+    }
+
+    fn traffic(&self) -> Traffic {
+        self.counters.read()
+    }
+
+    fn leave(&self, why: &str) {
+        let host = self.hosts.get(self.rank).map_or("", String::as_str);
+        if self.shared.failed.get().is_none() {
+            self.tell(&Word::Lost(self.rank, format!("on {host} has stopped: {why}")));
+        }
+        self.shared.fail(Error::peer(self.rank, "has left"));
+    }
+
+    fn host(&self, rank: usize) -> Option<&str> {
+        self.hosts.get(rank).map(String::as_str)
+    }
+
+    fn beside(&self) -> usize {
+        let mine = self.hosts.get(self.rank);
+        self.hosts.iter().filter(|host| Some(*host) == mine).count().max(1)
+    }
+
+    fn waits_for(&self) -> Option<(usize, Duration)> {
+        lock(&self.waits).map(|(from, since)| (from, since.elapsed()))
+    }
+
+    fn buffer(&self, numbers: usize) -> Vec<f32> {
+        Vec::with_capacity(numbers + TRAILER)
+    }
+}
+
+impl Drop for Remote {
+    /// Where all has gone well, all go together: a process that ended its connection early would be taken
+    /// for one that has died.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.leave("it has panicked");
+        }
+        if self.shared.failed.get().is_none() {
+            self.tell(&Word::Done);
+            while !lock(&self.shared.health).are_done() && self.shared.failed.get().is_none() {
+                self.shared.progress();
+                std::thread::sleep(Duration::from_micros(200));
+            }
+        }
+        self.shared.ended.store(true, Ordering::Release);
+        if let Some(thread) = self.beside.take() {
+            // It ends within a millisecond, or has ended by a panic that has been told.
+            let _ = thread.join();
+        }
+        lock(&self.shared.wire).close(self.shared.failed.get().is_none());
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,185 @@
+//! Endpoints over a wire made of queues: with a worker that falls silent, and with one that leaves.
+
+use std::collections::VecDeque;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::threads;
+
+type Queue = Arc<Mutex<VecDeque<Arrival>>>;
+
+/// Queues of all workers.
+struct Queues {
+    rank: usize,
+    queues: Vec<Queue>,
+    /// Whether what is sent gets lost.
+    cut: Arc<AtomicBool>,
+}
+
+impl Wire for Queues {
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
+    fn size(&self) -> usize {
+        self.queues.len()
+    }
+
+    fn send(&mut self, to: usize, lane: Lane, words: Vec<f32>) -> Result<()> {
+        if !self.cut.load(Ordering::Relaxed) {
+            lock(&self.queues[to]).push_back(Arrival { from: self.rank, lane, words });
+        }
+        Ok(())
+    }
+
+    fn poll(&mut self, arrived: &mut Vec<Arrival>) -> Result<bool> {
+        if !self.cut.load(Ordering::Relaxed) {
+            arrived.extend(lock(&self.queues[self.rank]).drain(..));
+        }
+        Ok(false)
+    }
+
+    fn close(&mut self, _: bool) {}
+}
+
+/// Runs every worker in a thread; `cuts` has what cuts each of them off.
+fn together<T: Send>(
+    size: usize,
+    deadline: Duration,
+    work: impl Fn(Remote, &AtomicBool) -> T + Sync,
+) -> Vec<T> {
+    let queues: Vec<Queue> = (0..size).map(|_| Queue::default()).collect();
+    let work = &work;
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..size)
+            .map(|rank| {
+                let (queues, cut) = (queues.clone(), Arc::new(AtomicBool::new(false)));
+                let wire = Queues { rank, queues, cut: cut.clone() };
+                scope.spawn(move || {
+                    let options = Options { deadline, ..Options::default() };
+                    let host = format!("host-{}", rank / 2);
+                    work(Remote::connect(Box::new(wire), &host, options).unwrap(), &cut)
+                })
+            })
+            .collect();
+        workers.into_iter().map(|worker| worker.join().unwrap()).collect()
+    })
+}
+
+const LONG: Duration = Duration::from_secs(60);
+
+/// What a worker does in the comparison with threads; everything it learns, in bits.
+fn everything(comm: &dyn Comm, numbers: usize) -> (Vec<u32>, Vec<Vec<u8>>, Vec<u8>, Traffic) {
+    let (rank, size) = (comm.rank(), comm.size());
+    let mut values: Vec<f32> = (0..numbers).map(|i| 0.1 + (i * (rank + 1)) as f32 / 7.0).collect();
+    comm.all_reduce(&mut values).unwrap();
+    let gathered = comm.all_gather(&vec![rank as u8; rank]).unwrap();
+    let told = comm.broadcast(size - 1, vec![rank as u8; 5]).unwrap();
+    let parts = (0..size).map(|to| vec![(10 * rank + to) as f32; to]).collect();
+    let exchanged = comm.all_to_all(parts).unwrap();
+    comm.barrier().unwrap();
+    (0..size).for_each(|to| comm.send(to, Tag(u64::MAX - 1), vec![rank as f32; 3]).unwrap());
+    let received = (0..size).map(|from| comm.receive(from, Tag(u64::MAX - 1)).unwrap());
+    let numbers: Vec<f32> =
+        values.into_iter().chain(exchanged.into_iter().flatten()).chain(received.flatten()).collect();
+    (numbers.iter().map(|number| number.to_bits()).collect(), gathered, told, comm.traffic())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Few numbers and many, fewer than workers and none: the bits of threads, and their traffic.
+    #[test]
+    fn processes_do_what_threads_do(size in 1usize..5, numbers in prop_oneof![0usize..6, 1000usize..6000]) {
+        let found = together(size, LONG, |comm, _| everything(&comm, numbers));
+        let expected: Vec<_> = std::thread::scope(|scope| {
+            let start = |comm: threads::Threads| scope.spawn(move || everything(&comm, numbers));
+            let workers: Vec<_> = threads(size).into_iter().map(start).collect();
+            workers.into_iter().map(|worker| worker.join().unwrap()).collect()
+        });
+        prop_assert_eq!(found, expected);
+    }
+}
+
+#[test]
+fn hosts_are_known_and_so_is_who_is_beside() {
+    let found = together(3, LONG, |comm, _| {
+        let hosts: Vec<String> = (0..3).filter_map(|rank| comm.host(rank)).map(String::from).collect();
+        (hosts, comm.beside())
+    });
+    assert_eq!(found[0].0, ["host-0", "host-0", "host-1"]);
+    assert_eq!(found.iter().map(|(_, beside)| *beside).collect::<Vec<_>>(), [2, 2, 1]);
+}
+
+/// A worker whose machine disappears: all others learn which, whomever they wait for.
+#[test]
+fn a_silent_worker_is_lost_after_the_deadline() {
+    let found = together(4, Duration::from_millis(1500), |comm, cut| {
+        if comm.rank() == 2 {
+            cut.store(true, Ordering::Relaxed);
+            std::thread::sleep(Duration::from_millis(3500));
+            return Err(Error::usage("this one"));
+        }
+        let mut values = [1.0; 4];
+        comm.all_reduce(&mut values).map(drop)
+    });
+    for rank in [0, 1, 3] {
+        let Err(Error::Peer { rank: lost, what }) = &found[rank] else { panic!("{found:?}") };
+        assert_eq!(*lost, 2, "{found:?}");
+        assert!(what.starts_with("on host-1 has been silent for 2 s"), "{what}");
+    }
+}
+
+/// Who waits for a worker that lives waits, longer than the deadline.
+#[test]
+fn a_slow_worker_is_waited_for_and_named() {
+    let found = together(2, Duration::from_millis(1200), |comm, _| {
+        if comm.rank() == 1 {
+            std::thread::sleep(Duration::from_millis(2500));
+            return comm.send(0, Tag(3), vec![5.0]).map(|()| None);
+        }
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(500));
+                comm.waits_for()
+            });
+            let message = comm.receive(1, Tag(3)).unwrap();
+            assert_eq!((message, comm.waits_for()), (vec![5.0], None));
+            Ok(waits.join().unwrap())
+        })
+    });
+    let (rank, waited) = found[0].clone().unwrap().unwrap();
+    assert!(rank == 1 && waited > Duration::from_millis(300), "{waited:?}");
+}
+
+#[test]
+fn the_reason_for_leaving_reaches_everybody() {
+    let found = together(3, LONG, |comm, _| {
+        if comm.rank() == 1 {
+            comm.leave("the store is damaged");
+            return Ok(());
+        }
+        comm.barrier()
+    });
+    for rank in [0, 2] {
+        let expected = Error::peer(1, "on host-0 has stopped: the store is damaged");
+        assert_eq!(found[rank], Err(expected));
+    }
+}
+
+#[test]
+fn workers_that_disagree_find_out() {
+    let found = together(2, LONG, |comm, _| match comm.rank() {
+        0 => comm.barrier(),
+        _ => comm.all_gather(&[1]).map(drop),
+    });
+    for result in &found {
+        let Err(Error::Usage(problem)) = result else { panic!("{found:?}") };
+        assert!(problem.contains("barrier") && problem.contains("all_gather"), "{problem}");
+    }
+    let found = together(2, LONG, |comm, _| {
+        (comm.broadcast(7, vec![]), comm.send(9, Tag(1), vec![]), comm.receive(2, Tag(1)).map(drop))
+    });
+    assert!(found.iter().all(|(one, two, three)| one.is_err() && two.is_err() && three.is_err()));
+}

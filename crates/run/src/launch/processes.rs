@@ -1,0 +1,94 @@
+//! One worker a process, which a launcher of MPI has started together on one machine or on many.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kymo_comm::mpi;
+use kymo_comm::remote::Options;
+
+use super::Launcher;
+use crate::config::{Parallel, Sums};
+use crate::error::{Class, Error, Result};
+use crate::workers::WorkerGroup;
+
+/// This process among those it was started with.
+#[derive(Clone)]
+pub struct Processes {
+    group: Arc<WorkerGroup>,
+}
+
+impl Processes {
+    /// Joins the processes that `mpirun` or `srun` started together, if they have started this one; once in a
+    /// process.
+    pub fn join(parallel: &Parallel) -> Result<Option<Processes>> {
+        if !mpi::is_launched() {
+            return Ok(None);
+        }
+        let deadline = Duration::try_from_secs_f64(parallel.deadline).map_err(|_| {
+            let problem = format!("found {}, expected seconds", parallel.deadline);
+            Error::settings("parallel.deadline", problem)
+        })?;
+        let options = Options { deadline, native_sums: parallel.sums == Sums::Native };
+        let comm = mpi::connect(options).map_err(|error| match mpi::is_built_in() {
+            true => error.into(),
+            false => Error::settings("mpirun", error.to_string()),
+        })?;
+        Ok(Some(Processes { group: Arc::new(WorkerGroup::new(comm.into())) }))
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.group.size()
+    }
+
+    /// Processes of this machine.
+    pub fn beside(&self) -> usize {
+        self.group.beside()
+    }
+
+    /// Whether it is the first, which speaks and writes.
+    pub fn leads(&self) -> bool {
+        self.group.leads()
+    }
+
+    /// What the first process has, at every one.
+    pub fn told(&self, bytes: Vec<u8>) -> Result<Vec<u8>> {
+        self.group.broadcast(bytes)
+    }
+
+    /// What the first process found, at every one; others do not look.
+    pub fn agreed<T>(
+        &self,
+        find: impl FnOnce() -> Result<T>,
+        write: impl FnOnce(&T) -> Vec<u8>,
+        read: impl FnOnce(&[u8]) -> Option<T>,
+    ) -> Result<T> {
+        if self.leads() {
+            let found = find()?;
+            self.told(write(&found))?;
+            return Ok(found);
+        }
+        read(&self.told(Vec::new())?).ok_or_else(|| Error::peer(0, "said something that makes no sense"))
+    }
+
+    /// Tells the others why this process cannot go on. They know already where one of them is the reason, and
+    /// where all were asked to stop.
+    pub fn leave(&self, error: &Error) {
+        if !matches!(error.class(), Class::Peer | Class::Stopped) {
+            self.group.leave(&error.to_string());
+        }
+    }
+
+    /// Whether this process is the one to tell the user of an error: the first one, or the one after it where
+    /// the first one is lost.
+    pub fn speaks_of(&self, error: &Error) -> bool {
+        let lost_first = matches!(error, Error::Peer { rank: 0, .. });
+        self.leads() || lost_first && self.group.rank() == 1
+    }
+}
+
+impl Launcher for Processes {
+    fn endpoints(&self) -> Result<Vec<Arc<WorkerGroup>>> {
+        Ok(vec![self.group.clone()])
+    }
+}
