@@ -1,15 +1,19 @@
 //! `kymo plan`: what an epoch would cost with several workers.
 
 use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
 use kymo_graph::{Progress, Store};
 use kymo_plan::plan::readable;
+use kymo_plan::price::Rates;
 use kymo_plan::{Plan as Priced, Strategy, strategy};
-use kymo_run::config::memory;
+use kymo_run::artifact::Folder;
+use kymo_run::config::{memory, overlay};
 use kymo_run::schedule::{Division, Question, Sample, is_possible};
-use kymo_run::{Error, Result, RunContext};
+use kymo_run::{Error, Result, RunContext, Settings};
+use kymo_trace::schema::RunFolder;
 
 use super::choices::Choices;
 use super::console::Console;
@@ -35,6 +39,16 @@ pub struct Plan {
     /// Look at all steps, however long that takes, and let METIS have all links
     #[arg(long)]
     exact: bool,
+    /// Take the pace of the run in RUN: one worker with the same model, and with the threads that each worker
+    /// will have
+    #[arg(long, value_name = "RUN")]
+    pace: Option<PathBuf>,
+    /// What the wire between workers carries, as in 1Gbit/s or 500MB/s [default: threads of one process]
+    #[arg(long, value_name = "RATE", value_parser = wire)]
+    wire: Option<f64>,
+    /// Seconds that a message takes whatever its size [default: 0.00002]
+    #[arg(long, value_name = "SECONDS")]
+    latency: Option<f64>,
     /// Print who trains which windows in each iteration of the first epoch, too
     #[arg(long)]
     iterations: bool,
@@ -117,15 +131,23 @@ fn priced(
     let sample = if args.exact { None } else { Sample::of(&context, &names)? };
     let looked = sample.as_ref().map_or(context.store.steps(), |sample| sample.counts()[0]) as u64;
     progress.announce((names.len() as u64 + 1) * looked);
-    let plan = |name: &str, workers: usize| {
+    let plan = |name: &str, workers: usize, rates: Rates| {
         progress.check()?;
         let division = Division::looking_at(&context, name, workers, sample.as_ref())?;
-        let question = Question { strategy: name, workers, reuse: args.reuse, sample: sample.as_ref() };
+        let (reuse, sample) = (args.reuse, sample.as_ref());
+        let question = Question { strategy: name, workers, reuse, sample, rates };
         let plan = division.plan(&context, &question)?;
         progress.advance(looked);
         (0..looked).for_each(|_| progress.add_step());
         Ok(plan)
     };
+    let mut rates = Rates::default();
+    rates.wire = args.wire.unwrap_or(rates.wire);
+    rates.latency = args.latency.unwrap_or(rates.latency);
+    if let Some(run) = &args.pace {
+        rates = paced(rates, run, &context, &plan("psg", 1, rates)?)?;
+    }
+    let plan = |name: &str, workers: usize| plan(name, workers, rates);
     let alone = plan("psg", 1)?;
     let asked = names.iter().map(|name| plan(name, workers)).collect::<Result<_>>()?;
     let left_out = (!not_built.is_empty()).then(|| {
@@ -133,6 +155,45 @@ fn priced(
     });
     let each = (memory(&context.settings.run.memory)? / workers.max(1)) as u64;
     Ok(Plans { asked, alone, left_out, each })
+}
+
+/// Bytes a second, from what was typed.
+fn wire(text: &str) -> std::result::Result<f64, String> {
+    let wrong = || format!("found '{text}', expected a rate such as 1Gbit/s or 500MB/s");
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let number: f64 = text[..end].parse().map_err(|_| wrong())?;
+    let unit = match text[end..].trim() {
+        "Mbit/s" => 1e6 / 8.0,
+        "Gbit/s" => 1e9 / 8.0,
+        "MB/s" => 1e6,
+        "GB/s" => 1e9,
+        _ => return Err(wrong()),
+    };
+    if number > 0.0 { Ok(number * unit) } else { Err(wrong()) }
+}
+
+/// Rates at which one worker would have been as fast as it was.
+fn paced(rates: Rates, run: &Path, context: &RunContext, alone: &Priced) -> Result<Rates> {
+    let refuse = |problem: String| Err(Error::settings("--pace", format!("{}: {problem}", run.display())));
+    let files = RunFolder::open(run)?;
+    let settings: Settings = overlay::resolve(Some(&Folder::settings_of(run)), &[])?;
+    let (then, now) = (&settings, &context.settings);
+    if then.parallel.workers != 1 {
+        return refuse(format!("it had {} workers, expected 1", then.parallel.workers));
+    }
+    if then.model != now.model || then.train.window != now.train.window || then.task.name != now.task.name {
+        return refuse("it had another model, window or task than what is planned".into());
+    }
+    // The first epoch reads the data as well.
+    let epochs = files.epochs()?;
+    let mut paces: Vec<f64> = epochs.iter().skip(1).map(|epoch| epoch.edges_per_second).collect();
+    paces.sort_by(f64::total_cmp);
+    let Some(&pace) = paces.get(paces.len() / 2).filter(|&&pace| pace > 0.0) else {
+        return refuse("it has less than two epochs; train it longer".into());
+    };
+    let edges: u64 = alone.workers.iter().map(|share| share.edges).sum();
+    let slower = edges as f64 / pace / alone.seconds.max(1e-12);
+    Ok(Rates { products: rates.products / slower, aggregated: rates.aggregated / slower, ..rates })
 }
 
 /// Which of the plans to take, and why, in one line.

@@ -5,6 +5,7 @@
 //! Time is an estimate from rates of a machine; which strategy is faster than another depends on them less
 //! than how fast each is.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -112,7 +113,12 @@ pub fn window_bytes(job: &Job<'_>) -> Result<Vec<u64>> {
 
 /// Seconds that close an iteration: the sum of gradients.
 pub fn closing_seconds(job: &Job<'_>, rates: Rates) -> f64 {
-    if job.workers < 2 { 0.0 } else { 8.0 * job.work.reduced as f64 / rates.wire + rates.latency }
+    if job.workers < 2 {
+        return 0.0;
+    }
+    // Every worker sends the others their slices, and then all of them its sum.
+    let others = (job.workers - 1) as f64;
+    8.0 * job.work.reduced as f64 * others / job.workers as f64 / rates.wire + 2.0 * rates.latency
 }
 
 /// What the plan of an epoch costs.
@@ -302,7 +308,7 @@ impl Pricing<'_> {
         let (mut busy, mut one_after_the_other) = (vec![0.0; workers], 0.0);
         let mut sent = vec![Sent::default(); workers];
         let mut before: Option<[Ownership; 2]> = None;
-        let mut exchanges = 0;
+        let (mut exchanges, mut wire) = (0, 0.0);
         for (t, movements) in window.clone().zip(&self.job.work.steps) {
             let places = [shares.structure(window, t), shares.rows(window, t)];
             let here = parts.get(&(t, places[0].key())).cloned().unwrap_or_default();
@@ -328,10 +334,15 @@ impl Pricing<'_> {
                 self.route(shares, &places[0], &places[1]),
             ];
             for movement in movements {
-                exchanges += 1;
+                exchanges += if movement.back { 2 } else { 1 };
+                // The busiest wire, in either direction: what goes out on the way there comes in on the way
+                // back.
+                let busiest = Cell::new(0);
                 for worker in 0..workers {
                     let bytes = |rows: [u64; 2]| {
-                        4 * movement.columns as u64 * (rows[0] + if movement.back { rows[1] } else { 0 })
+                        let [out, inwards] = rows.map(|rows| 4 * movement.columns as u64 * rows);
+                        busiest.set(busiest.get().max(out).max(inwards));
+                        out + if movement.back { inwards } else { 0 }
                     };
                     let of =
                         |route: &Option<Vec<[u64; 2]>>| route.as_ref().map_or(0, |all| bytes(all[worker]));
@@ -352,11 +363,11 @@ impl Pricing<'_> {
                         }
                     }
                 }
+                wire += busiest.get() as f64 * if movement.back { 2.0 } else { 1.0 } / self.rates.wire;
             }
             before = Some(places);
         }
         let slowest = busy.iter().copied().fold(0.0, f64::max);
-        let wire = sent.iter().map(|sent| sent.total()).max().unwrap_or(0) as f64 / self.rates.wire;
         for (share, sent) in self.workers.iter_mut().zip(sent) {
             share.sent.neighbours += sent.neighbours;
             share.sent.states += sent.states;

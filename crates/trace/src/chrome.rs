@@ -94,7 +94,9 @@ pub fn export_beside(groups: &[(&str, &[WorkerTrace])], path: &Path) -> Result<(
     Ok(write_whole(path, |out| {
         let traces = || groups.iter().flat_map(|(_, traces)| traces.iter());
         let left_out: u64 = traces().map(|trace| trace.left_out).sum();
-        let notes = json!({ "spans left out": left_out });
+        let error = traces().map(|trace| trace.error).max().unwrap_or(0);
+        let notes =
+            json!({ "spans left out": left_out, "clocks agree within (microseconds)": microseconds(error) });
         write!(out, "{{\"displayTimeUnit\":\"ms\",\"otherData\":{notes},\"traceEvents\":[")?;
         let mut separator = "\n";
         for (process, (name, traces)) in (1..).zip(groups) {

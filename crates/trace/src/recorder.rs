@@ -118,6 +118,7 @@ impl Recorder {
         WorkerTrace {
             worker: self.worker,
             origin: self.origin,
+            error: 0,
             wall: self.since_zero(Instant::now()),
             left_out: state.left_out,
             totals: state.totals,

@@ -26,6 +26,9 @@ pub struct WorkerTrace {
     /// The wall clock at the moment from which the other times count, in nanoseconds since 1970; 0 where it
     /// is not known: in files written before there was this field, and in simulations.
     pub origin: u64,
+    /// Nanoseconds by which the origin may be wrong beside those of other workers, whose clocks are others; 0
+    /// where all go by one.
+    pub error: u64,
     /// Nanoseconds from the origin to the end of the record.
     pub wall: u64,
     /// Spans that went beyond the recorder's limit: they are in the totals only.
@@ -44,6 +47,8 @@ struct Head {
     worker: usize,
     #[serde(default)]
     origin: u64,
+    #[serde(default)]
+    error: u64,
     wall: u64,
     spans: usize,
     left_out: u64,
@@ -79,6 +84,7 @@ impl WorkerTrace {
             version: Head::VERSION,
             worker: self.worker,
             origin: self.origin,
+            error: self.error,
             wall: self.wall,
             spans: self.spans.len(),
             left_out: self.left_out,
@@ -123,8 +129,8 @@ impl WorkerTrace {
             let problem = format!("has {} spans where its first line says {}", spans.len(), head.spans);
             return Err(Error::file(path, format!("{problem}; trace the run again")));
         }
-        let Head { worker, origin, wall, left_out, totals, .. } = head;
-        Ok(WorkerTrace { worker, origin, wall, left_out, totals, spans })
+        let Head { worker, origin, error, wall, left_out, totals, .. } = head;
+        Ok(WorkerTrace { worker, origin, error, wall, left_out, totals, spans })
     }
 }
 

@@ -13,7 +13,11 @@ use std::ptr;
 use mpi_sys as ffi;
 
 use crate::error::{Error, Result};
+use crate::remote::spare::Spare;
 use crate::remote::wire::{Arrival, Lane, Wire};
+
+/// Numbers of a message from which on the wire is what takes the time.
+const MUCH: usize = 1 << 14;
 
 /// What is being received.
 struct Arriving {
@@ -29,8 +33,12 @@ pub struct Library {
     comm: ffi::MPI_Comm,
     /// What is being sent; buffers stay where they are until it is.
     leaving: Vec<(ffi::MPI_Request, Vec<f32>)>,
+    /// Messages behind a large one that is on its way: they would share the wire with it, and both would come
+    /// late.
+    queued: VecDeque<(usize, Vec<f32>)>,
     /// By sender, in the order in which messages were announced.
     arriving: Vec<VecDeque<Arriving>>,
+    spare: Spare,
     /// The sum under way: what it adds, and what it comes to.
     summing: Option<(ffi::MPI_Request, Vec<f32>, Vec<f32>)>,
 }
@@ -73,7 +81,16 @@ impl Library {
             check("MPI_Comm_size", ffi::MPI_Comm_size(comm, &mut size))?;
             let (rank, size) = (rank as usize, size as usize);
             let arriving = (0..size).map(|_| VecDeque::new()).collect();
-            Ok(Library { rank, size, comm, leaving: Vec::new(), arriving, summing: None })
+            Ok(Library {
+                rank,
+                size,
+                comm,
+                leaving: Vec::new(),
+                queued: VecDeque::new(),
+                arriving,
+                spare: Spare::default(),
+                summing: None,
+            })
         }
     }
 
@@ -86,6 +103,36 @@ impl Library {
         let length = if check("", code).is_ok() { length.max(0) as usize } else { 0 };
         let name: Vec<u8> = name.iter().take(length).map(|&byte| byte as u8).collect();
         String::from_utf8_lossy(&name).into_owned()
+    }
+
+    /// Whether a large message is on its way.
+    fn is_busy(&self) -> bool {
+        self.leaving.iter().any(|(_, words)| words.len() > MUCH)
+    }
+
+    /// Begins to send.
+    fn begin(&mut self, to: usize, lane: Lane, words: Vec<f32>) -> Result<()> {
+        let count = c_int::try_from(words.len()).map_err(|_| {
+            Error::usage(format!("a message of {} numbers is more than MPI carries at once", words.len()))
+        })?;
+        let mut request = MaybeUninit::uninit();
+        // SAFETY: the buffer is kept, and not touched, until the request is done.
+        let request = unsafe {
+            let place = words.as_ptr().cast::<c_void>();
+            let code = ffi::MPI_Isend(
+                place,
+                count,
+                ffi::RSMPI_FLOAT,
+                to as c_int,
+                lane as c_int,
+                self.comm,
+                request.as_mut_ptr(),
+            );
+            check("MPI_Isend", code)?;
+            request.assume_init()
+        };
+        self.leaving.push((request, words));
+        Ok(())
     }
 
     /// Begins to receive the next message that was announced; whether there was one.
@@ -117,7 +164,8 @@ impl Library {
         let (Some(queue), Some(lane)) = (self.arriving.get_mut(from), lane) else {
             return Err(Error::usage("MPI announced a message that nobody here has sent"));
         };
-        let mut words = vec![0.0f32; count.max(0) as usize];
+        let mut words = self.spare.take(count.max(0) as usize);
+        words.resize(count.max(0) as usize, 0.0);
         let mut request = MaybeUninit::uninit();
         // SAFETY: the buffer has as many numbers as were announced, and stays where it is while it is kept.
         let request = unsafe {
@@ -150,27 +198,13 @@ impl Wire for Library {
     }
 
     fn send(&mut self, to: usize, lane: Lane, words: Vec<f32>) -> Result<()> {
-        let count = c_int::try_from(words.len()).map_err(|_| {
-            Error::usage(format!("a message of {} numbers is more than MPI carries at once", words.len()))
-        })?;
-        let mut request = MaybeUninit::uninit();
-        // SAFETY: the buffer is kept, and not touched, until the request is done.
-        let request = unsafe {
-            let place = words.as_ptr().cast::<c_void>();
-            let code = ffi::MPI_Isend(
-                place,
-                count,
-                ffi::RSMPI_FLOAT,
-                to as c_int,
-                lane as c_int,
-                self.comm,
-                request.as_mut_ptr(),
-            );
-            check("MPI_Isend", code)?;
-            request.assume_init()
-        };
-        self.leaving.push((request, words));
-        Ok(())
+        // Parts of collectives come one at a time as it is, and signs of life must not wait.
+        let waits = !self.queued.is_empty() || words.len() > MUCH && self.is_busy();
+        if lane == Lane::Messages && waits {
+            self.queued.push_back((to, words));
+            return Ok(());
+        }
+        self.begin(to, lane, words)
     }
 
     fn poll(&mut self, arrived: &mut Vec<Arrival>) -> Result<bool> {
@@ -191,11 +225,29 @@ impl Wire for Library {
         let mut index = 0;
         while index < self.leaving.len() {
             match is_done(&mut self.leaving[index].0)? {
-                true => drop(self.leaving.swap_remove(index)),
+                true => {
+                    let (_, words) = self.leaving.swap_remove(index);
+                    self.spare.give(words);
+                }
                 false => index += 1,
             }
         }
+        while !self.queued.is_empty() && !self.is_busy() {
+            if let Some((to, words)) = self.queued.pop_front() {
+                self.begin(to, Lane::Messages, words)?;
+            }
+        }
         Ok(!self.leaving.is_empty() || self.arriving.iter().any(|queue| !queue.is_empty()))
+    }
+
+    fn buffer(&mut self, numbers: usize) -> Vec<f32> {
+        let mut words = self.spare.take(numbers);
+        words.clear();
+        words
+    }
+
+    fn recycle(&mut self, words: Vec<f32>) {
+        self.spare.give(words);
     }
 
     fn begin_sum(&mut self, values: &[f32]) -> Result<bool> {

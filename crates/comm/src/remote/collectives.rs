@@ -3,11 +3,13 @@
 //! Every part says which collective it is for, by number and by call, so that workers that disagree find out
 //! instead of waiting for each other.
 
+use std::cell::Cell;
 use std::time::Instant;
 
 use super::inbox::seal;
 use super::wire::Lane;
 use super::{Remote, lock};
+use crate::Comm;
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::packing::{packed, unpacked};
@@ -15,6 +17,9 @@ use crate::traffic::{all_reduce_bytes, slice};
 
 /// Numbers of all workers together up to which each sums everything itself: one way instead of two.
 const FEW: usize = 8192;
+
+/// Numbers from which on the wire is what takes the time.
+const MUCH: usize = 1 << 14;
 
 impl Remote {
     fn others(&self) -> impl Iterator<Item = usize> + use<> {
@@ -62,65 +67,71 @@ impl Remote {
         if numbers.saturating_mul(size) <= FEW {
             return self.sum_all(values, number, call);
         }
-        for to in self.others() {
-            let part = &values[slice(numbers, size, to)];
-            let mut words = self.room(part.len());
-            words.extend_from_slice(part);
-            self.give(to, number, call, words)?;
-        }
-        // In the order of ranks, whoever comes first: sums of floats depend on it.
         let own = slice(numbers, size, self.rank);
-        let mut sums: Vec<f32> = Vec::new();
-        for rank in 0..size {
-            match (rank == self.rank, rank) {
-                (true, 0) => sums.extend_from_slice(&values[own.clone()]),
-                (true, _) => add(&mut sums, &values[own.clone()]),
-                (false, 0) => sums = self.expected(rank, number, call, own.len())?,
-                (false, _) => add(&mut sums, &self.expected(rank, number, call, own.len())?),
-            }
-        }
-        for to in self.others() {
-            let mut words = self.room(sums.len());
-            words.extend_from_slice(&sums);
-            self.give(to, number, call, words)?;
-        }
+        let parts = self.trade(number, call, |to| self.copied(&values[slice(numbers, size, to)]))?;
+        let sums = self.added(&values[own.clone()], parts)?;
+        let parts = self.trade(number, call, |_| self.copied(&sums))?;
         values[own].copy_from_slice(&sums);
-        for rank in self.others() {
+        self.recycle(sums);
+        for (rank, part) in parts.into_iter().enumerate().filter(|(rank, _)| *rank != self.rank) {
             let theirs = slice(numbers, size, rank);
-            let sums = self.expected(rank, number, call, theirs.len())?;
-            values[theirs].copy_from_slice(&sums);
+            expect(rank, part.len(), theirs.len())?;
+            values[theirs].copy_from_slice(&part);
+            self.recycle(part);
         }
         Ok(())
     }
 
     /// Everybody sends everything to everybody.
     fn sum_all(&self, values: &mut [f32], number: u64, call: Call) -> Result<()> {
-        for to in self.others() {
-            let mut words = self.room(values.len());
-            words.extend_from_slice(values);
-            self.give(to, number, call, words)?;
-        }
-        let mine = values.to_vec();
-        for rank in 0..self.size {
-            let theirs = match rank == self.rank {
-                true => mine.clone(),
-                false => self.expected(rank, number, call, mine.len())?,
-            };
-            match rank {
-                0 => values.copy_from_slice(&theirs),
-                _ => add(values, &theirs),
-            }
-        }
+        let parts = self.trade(number, call, |_| self.copied(values))?;
+        let sums = self.added(values, parts)?;
+        values.copy_from_slice(&sums);
+        self.recycle(sums);
         Ok(())
     }
 
-    /// A part of a known length.
-    fn expected(&self, from: usize, number: u64, call: Call, numbers: usize) -> Result<Vec<f32>> {
-        let part = self.part(from, number, call)?;
-        if part.len() == numbers {
-            return Ok(part);
+    /// The sum of what this worker has and what came from others, in the order of ranks, whoever came first:
+    /// sums of floats depend on it.
+    fn added(&self, mine: &[f32], parts: Vec<Vec<f32>>) -> Result<Vec<f32>> {
+        let mut sums = self.buffer(mine.len());
+        for (rank, part) in parts.into_iter().enumerate() {
+            let values = if rank == self.rank { mine } else { &part[..] };
+            expect(rank, values.len(), mine.len())?;
+            match rank {
+                0 => sums.extend_from_slice(values),
+                _ => sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += value),
+            }
+            self.recycle(part);
         }
-        Err(Error::peer(from, format!("sent {} numbers where {numbers} were expected", part.len())))
+        Ok(sums)
+    }
+
+    fn copied(&self, values: &[f32]) -> Vec<f32> {
+        let mut words = self.buffer(values.len());
+        words.extend_from_slice(values);
+        words
+    }
+
+    /// Sends every other worker something, and takes what they send; nothing from oneself. Where it is much,
+    /// one goes out and one comes in at a time: several would share the wire, and get in each other's way.
+    fn trade(&self, number: u64, call: Call, part: impl Fn(usize) -> Vec<f32>) -> Result<Vec<Vec<f32>>> {
+        let mut parts = vec![Vec::new(); self.size];
+        let mut open = Vec::new();
+        for offset in 1..self.size {
+            let (to, from) = ((self.rank + offset) % self.size, (self.rank + self.size - offset) % self.size);
+            let words = part(to);
+            let much = words.len() > MUCH;
+            self.give(to, number, call, words)?;
+            match much {
+                true => parts[from] = self.part(from, number, call)?,
+                false => open.push(from),
+            }
+        }
+        for from in open {
+            parts[from] = self.part(from, number, call)?;
+        }
+        Ok(parts)
     }
 
     /// The carrier's own sum; whether it has one.
@@ -139,10 +150,6 @@ impl Remote {
             }
             self.patience.pause(begun.elapsed());
         }
-    }
-
-    fn room(&self, numbers: usize) -> Vec<f32> {
-        Vec::with_capacity(numbers + super::TRAILER)
     }
 
     pub(super) fn gather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
@@ -167,20 +174,13 @@ impl Remote {
         let call = Call::AllToAll { parts: mine.len() };
         let mut turn = lock(&self.turn);
         let number = self.begin(call, &mut turn)?;
-        let (mut sent, mut received) = (0, 0);
-        let mut all = vec![Vec::new(); self.size];
-        for (to, part) in mine.into_iter().enumerate() {
-            sent += self.bytes(to, part.len());
-            match to == self.rank {
-                true => all[to] = part,
-                false => self.give(to, number, call, part)?,
-            }
-        }
-        for from in self.others() {
-            all[from] = self.part(from, number, call)?;
-            received += self.bytes(from, all[from].len());
-        }
-        self.counters.messages(sent, received);
+        let bytes =
+            |parts: &[Vec<f32>]| parts.iter().enumerate().map(|(at, part)| self.bytes(at, part.len())).sum();
+        let sent = bytes(&mine);
+        let mine: Vec<Cell<Vec<f32>>> = mine.into_iter().map(Cell::new).collect();
+        let mut all = self.trade(number, call, |to| mine[to].take())?;
+        all[self.rank] = mine[self.rank].take();
+        self.counters.messages(sent, bytes(&all));
         Ok(all)
     }
 
@@ -211,8 +211,12 @@ impl Remote {
     }
 }
 
-fn add(sums: &mut [f32], values: &[f32]) {
-    sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
+/// Fails unless as many numbers came as were expected.
+fn expect(from: usize, found: usize, expected: usize) -> Result<()> {
+    if found == expected {
+        return Ok(());
+    }
+    Err(Error::peer(from, format!("sent {found} numbers where {expected} were expected")))
 }
 
 fn cut_off(from: usize) -> Error {

@@ -11,6 +11,7 @@ mod collectives;
 pub mod health;
 mod inbox;
 mod patience;
+pub mod spare;
 pub mod wire;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -347,8 +348,12 @@ impl Comm for Remote {
         lock(&self.waits).map(|(from, since)| (from, since.elapsed()))
     }
 
+    fn recycle(&self, values: Vec<f32>) {
+        lock(&self.shared.wire).recycle(values);
+    }
+
     fn buffer(&self, numbers: usize) -> Vec<f32> {
-        Vec::with_capacity(numbers + TRAILER)
+        lock(&self.shared.wire).buffer(numbers + TRAILER)
     }
 }
 

@@ -18,7 +18,7 @@ impl Patience {
     /// Beside this many workers of the machine, itself included.
     pub fn among(workers: usize) -> Patience {
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
-        let looks = if workers <= cores { Duration::from_micros(500) } else { Duration::from_micros(20) };
+        let looks = if workers <= cores { Duration::from_millis(2) } else { Duration::from_micros(20) };
         Patience { looks }
     }
 

@@ -44,6 +44,16 @@ pub trait Wire: Send {
     /// Moves what is under way, and adds what has arrived. Whether anything is still under way.
     fn poll(&mut self, arrived: &mut Vec<Arrival>) -> Result<bool>;
 
+    /// An empty buffer with this capacity, if possible one that was used before.
+    fn buffer(&mut self, numbers: usize) -> Vec<f32> {
+        Vec::with_capacity(numbers)
+    }
+
+    /// Takes a buffer back.
+    fn recycle(&mut self, words: Vec<f32>) {
+        drop(words);
+    }
+
     /// Begins the carrier's own sum over workers, where it has one.
     fn begin_sum(&mut self, _values: &[f32]) -> Result<bool> {
         Ok(false)

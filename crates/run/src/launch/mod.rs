@@ -3,6 +3,7 @@
 //! process.
 
 pub(crate) mod agreement;
+mod clocks;
 mod processes;
 mod report;
 mod threads;
@@ -13,6 +14,7 @@ pub use threads::{InProcess, most_threads};
 use std::sync::Arc;
 
 use kymo_plan::Plan;
+use kymo_plan::price::Rates;
 
 use crate::artifact::{Course, Folder};
 use crate::error::{Error, Result};
@@ -52,7 +54,8 @@ impl Crew {
             workers => {
                 let strategy = &parallel.strategy;
                 let division = Division::new(&context, strategy, workers)?;
-                let question = Question { strategy, workers, reuse: None, sample: None };
+                let rates = Rates::default();
+                let question = Question { strategy, workers, reuse: None, sample: None, rates };
                 let plan = division.plan(&context, &question)?;
                 plan.check_memory(context.memory_of_worker()? as u64)?;
                 (division, Some(plan))

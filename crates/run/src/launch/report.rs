@@ -9,6 +9,8 @@ use kymo_trace::schema::folder::CHROME_TRACE;
 use kymo_trace::schema::{GroupReport, WorkerReport};
 use kymo_trace::{TimeSummary, WorkerTrace, chrome};
 
+use super::clocks::{self, Offset};
+use crate::config::bytes::process_memory;
 use crate::error::{Error, Result};
 use crate::step::Worker;
 use crate::workers::WorkerGroup;
@@ -22,6 +24,8 @@ pub(super) struct Share {
     in_flight: [f64; 2],
     /// Bytes held in the end.
     memory: u64,
+    /// Bytes of its process at most, where it has one of its own.
+    process: u64,
 }
 
 impl Share {
@@ -33,34 +37,43 @@ impl Share {
             sent: [sent.messages, sent.all_reduce, sent.collectives],
             in_flight: worker.group.in_flight(),
             memory: worker.held_bytes() as u64,
+            process: match worker.context.sharing.workers {
+                1 => process_memory().map_or(0, |(_, most)| most as u64),
+                _ => 0,
+            },
         }
     }
 
     /// Those of all workers, in the order of ranks, at the first one. All workers come here together.
     pub fn gathered(self, group: &WorkerGroup) -> Result<Option<Vec<Share>>> {
+        let offsets = clocks::offsets(group)?;
         let Some(told) = group.gather(&self.to_bytes()?)? else { return Ok(None) };
-        let one = |(rank, bytes): (usize, &Vec<u8>)| {
-            Share::from_bytes(bytes).ok_or_else(|| Error::peer(rank, "sent something that is no report"))
+        let one = |(rank, (bytes, offset)): (usize, (&Vec<u8>, Offset))| {
+            let share = Share::from_bytes(bytes);
+            let mut share = share.ok_or_else(|| Error::peer(rank, "sent something that is no report"))?;
+            clocks::adjust(&mut share.trace, offset);
+            Ok(share)
         };
-        told.iter().enumerate().map(one).collect::<Result<_>>().map(Some)
+        told.iter().zip(offsets).enumerate().map(one).collect::<Result<_>>().map(Some)
     }
 
     fn to_bytes(&self) -> Result<Vec<u8>> {
-        let [sent, seconds] =
-            [self.sent, [self.in_flight[0].to_bits(), self.in_flight[1].to_bits(), self.memory]];
+        let [on_way, waited] = self.in_flight.map(f64::to_bits);
+        let others = [on_way, waited, self.memory, self.process];
         let mut bytes: Vec<u8> =
-            sent.iter().chain(&seconds).flat_map(|number| number.to_le_bytes()).collect();
+            self.sent.iter().chain(&others).flat_map(|number| number.to_le_bytes()).collect();
         bytes.extend(self.trace.to_bytes()?);
         Ok(bytes)
     }
 
     fn from_bytes(bytes: &[u8]) -> Option<Share> {
-        let (head, trace) = bytes.split_at_checked(48)?;
+        let (head, trace) = bytes.split_at_checked(56)?;
         let number = |at: usize| Some(u64::from_le_bytes(head[8 * at..][..8].try_into().ok()?));
         Some(Share {
             sent: [number(0)?, number(1)?, number(2)?],
             in_flight: [f64::from_bits(number(3)?), f64::from_bits(number(4)?)],
             memory: number(5)?,
+            process: number(6)?,
             trace: WorkerTrace::from_bytes(trace, Path::new("a report")).ok()?,
         })
     }
@@ -99,7 +112,8 @@ impl Reports {
         let [in_flight, waited] =
             [0, 1].map(|index| self.shares.iter().map(|share| share.in_flight[index]).sum::<f64>());
         summary.hidden = (in_flight > 0.0).then(|| (1.0 - waited / in_flight).max(0.0));
-        let worker = |share: &Share| WorkerReport { sent: share.sent, memory: share.memory };
+        let worker =
+            |share: &Share| WorkerReport { sent: share.sent, memory: share.memory, process: share.process };
         let workers = self.shares.iter().map(worker).collect();
         GroupReport { strategy: self.strategy.clone(), summary, workers, planned }
     }

@@ -117,6 +117,8 @@ pub struct Question<'a> {
     pub reuse: Option<f64>,
     /// The windows to look at; all of them where there is none.
     pub sample: Option<&'a Sample>,
+    /// How fast workers are.
+    pub rates: Rates,
 }
 
 impl Division {
@@ -188,7 +190,7 @@ impl Division {
     }
 
     fn priced(&self, context: &RunContext, question: &Question) -> Result<Plan> {
-        let Question { strategy, workers, reuse, sample } = *question;
+        let Question { strategy, workers, reuse, sample, rates } = *question;
         // They are made to find out what the model does.
         check_parameters(context)?;
         let mut settings = context.settings.clone();
@@ -202,7 +204,7 @@ impl Division {
                 other => kymo_plan::Error::settings("pairs", other.to_string()),
             })
         };
-        let (work, windows, rates) = (probe::work(context)?, context.windows(), Rates::default());
+        let (work, windows) = (probe::work(context)?, context.windows());
         let in_turns = epochs.plan(0);
         let job = Job {
             store: &context.store,

@@ -17,6 +17,9 @@ const OUTPUTS: Tag = Tag(1);
 /// Reports on their way to the first worker.
 const REPORTS: Tag = Tag(2);
 
+/// What time it is elsewhere.
+const TIME: Tag = Tag(3);
+
 /// Spans that a worker keeps for its timeline; totals go on beyond.
 const SPANS: usize = 200_000;
 
@@ -140,6 +143,19 @@ impl WorkerGroup {
         std::iter::once(Ok(bytes.to_vec())).chain(others).collect::<Result<_>>().map(Some)
     }
 
+    /// Asks a worker for the time of its clock.
+    pub fn ask_for_time(&self, rank: usize) -> Result<u64> {
+        self.comm.send(rank, TIME, Vec::new())?;
+        let told = unpacked(&self.comm.receive(rank, TIME)?).and_then(|bytes| bytes.try_into().ok());
+        told.map(u64::from_le_bytes).ok_or_else(|| Error::peer(rank, "sent something that is no time"))
+    }
+
+    /// Waits until the first worker asks, and tells it.
+    pub fn asked_for_time(&self, now: impl FnOnce() -> u64) -> Result<()> {
+        self.comm.receive(0, TIME)?;
+        Ok(self.comm.send(0, TIME, packed(&now().to_le_bytes()))?)
+    }
+
     /// Hands outputs to the first worker.
     pub fn report(&self, outputs: Vec<f32>) -> Result<()> {
         Ok(self.comm.send(0, OUTPUTS, outputs)?)
@@ -163,8 +179,10 @@ impl WorkerGroup {
     ) -> kymo_comm::Result<Instant> {
         let begun = Instant::now();
         let mut bytes = 0;
-        for (to, rows) in sends.iter().enumerate().filter(|(to, rows)| *to != self.rank() && !rows.is_empty())
-        {
+        // Each begins with its neighbour, so that not all send to the same one at a time.
+        let others = (1..self.size()).map(|offset| (self.rank() + offset) % self.size());
+        let others = others.filter_map(|to| Some((to, sends.get(to)?)));
+        for (to, rows) in others.filter(|(_, rows)| !rows.is_empty()) {
             let mut message = self.comm.buffer(rows.len() * columns);
             for &row in rows {
                 message.extend_from_slice(&values[row as usize * columns..][..columns]);

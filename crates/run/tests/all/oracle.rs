@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use kymo_graph::Store;
 use kymo_model::zoo;
+use kymo_plan::price::Rates;
 use kymo_plan::schedule::Schedule;
 use kymo_plan::strategy::{Scheme, find};
 use kymo_plan::{Assignment, Epochs};
@@ -55,7 +56,7 @@ fn together(settings: &Settings, store: &Arc<Store>, strategy: &str, workers: us
     settings.parallel.strategy = strategy.into();
     let context = RunContext::open(settings.clone(), store.clone()).unwrap();
     let division = Division::new(&context, strategy, workers).unwrap();
-    let question = Question { strategy, workers, reuse: None, sample: None };
+    let question = Question { strategy, workers, reuse: None, sample: None, rates: Rates::default() };
     let plan = division.plan(&context, &question).unwrap();
     let assignment = match find(strategy).unwrap().scheme {
         Scheme::Scheduled(_) => Assignment::Scheduled(plan.epoch.schedule()),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use kymo_graph::Progress;
 use kymo_graph::generate::{self, Params, Trend};
+use kymo_plan::price::Rates;
 use kymo_plan::strategy;
 use kymo_run::RunContext;
 use kymo_run::schedule::{Division, Question, Sample, is_possible};
@@ -28,7 +29,8 @@ fn a_sample_of_steps_stands_for_all_of_them() {
         for way in strategy::ALL.iter().filter(|way| is_possible(way, &context.settings, 4)) {
             let plan = |sample: Option<&Sample>| {
                 let division = Division::looking_at(&context, way.name, 4, sample).unwrap();
-                let question = Question { strategy: way.name, workers: 4, reuse: None, sample };
+                let question =
+                    Question { strategy: way.name, workers: 4, reuse: None, sample, rates: Rates::default() };
                 division.plan(&context, &question).unwrap()
             };
             let (exact, sampled) = (plan(None), plan(Some(&sample)));

@@ -28,6 +28,9 @@ pub struct WorkerReport {
     pub sent: [u64; 3],
     /// Bytes that it held at the end: its part of the snapshots, buffers, parameters.
     pub memory: u64,
+    /// Bytes of its process at most, where it had one of its own; 0 where workers shared one.
+    #[serde(default)]
+    pub process: u64,
 }
 
 /// What the three numbers of [`WorkerReport::sent`] are, in bytes.
@@ -69,7 +72,12 @@ impl fmt::Display for GroupReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.summary)?;
         let memory: Vec<String> = self.workers.iter().map(|worker| readable(worker.memory)).collect();
-        write!(f, "memory of each worker {}", memory.join(", "))
+        write!(f, "memory of each worker {}", memory.join(", "))?;
+        if self.workers.iter().all(|worker| worker.process == 0) {
+            return Ok(());
+        }
+        let processes: Vec<String> = self.workers.iter().map(|worker| readable(worker.process)).collect();
+        write!(f, "\nof its process at most {}", processes.join(", "))
     }
 }
 
@@ -83,7 +91,7 @@ pub(super) mod tests {
         let mut totals = Totals::default();
         totals.add(Kind::Compute, 1_000_000_000, 0);
         let summary = TimeSummary::new(&[(0, totals), (1, totals)], Duration::from_secs(2), None);
-        let worker = |memory| WorkerReport { sent: [1, 2, 3], memory };
+        let worker = |memory| WorkerReport { sent: [1, 2, 3], memory, process: 0 };
         GroupReport {
             strategy: "blad".into(),
             summary,

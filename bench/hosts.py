@@ -1,0 +1,108 @@
+"""Strategies over three hosts: what an epoch takes and sends, beside what `kymo plan` says beforehand.
+
+    python3 bench/hosts.py --kymo KYMO --rates 1gbit 100mbit --output bench/results/hosts.json
+
+Hosts are network namespaces (`ci/hosts`), each with the same share of the processors (control groups, version
+1), so that three of them compute as fast on two cores as each would alone. The pace of a worker is measured
+first, alone on such a host; the plan is given that and the rate of the wire, nothing of the runs themselves.
+Needs root.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import statistics
+import subprocess
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+GROUPS = pathlib.Path("/sys/fs/cgroup/cpu")
+STRATEGIES = ["psg", "dygnex", "pts", "pss-ts", "esdg", "vertex-metis"]
+WIRE = {"1gbit": "1Gbit/s", "100mbit": "100Mbit/s", "10gbit": "10Gbit/s"}
+
+# Joins the group of its host before it becomes the command.
+WRAPPER = """#!/bin/sh
+echo $$ > %s/kymo-$(hostname)/tasks 2>/dev/null
+exec "$@"
+"""
+
+
+def groups(share):
+    for host in ["node-1", "node-2", "node-3"]:
+        group = GROUPS / f"kymo-{host}"
+        group.mkdir(exist_ok=True)
+        (group / "cpu.cfs_period_us").write_text("10000")
+        (group / "cpu.cfs_quota_us").write_text(str(int(10000 * share)))
+
+
+def across(rate, ranks, wrapper, command):
+    environment = dict(os.environ, RATE=rate, RANKS=str(ranks))
+    line = [str(ROOT / "ci/hosts"), "run", str(wrapper), *map(str, command)]
+    done = subprocess.run(line, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode != 0:
+        raise SystemExit(f"{' '.join(line)}\n{done.stdout}")
+
+
+def seconds(run):
+    """Training seconds of an epoch, without the first, which reads the data, and without validation."""
+    epochs = [json.loads(line) for line in open(run / "metrics.jsonl") if '"edges_per_second"' in line]
+    return epochs
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--kymo", required=True)
+    parser.add_argument("--rates", nargs="+", default=["1gbit", "100mbit"])
+    parser.add_argument("--strategies", nargs="+", default=STRATEGIES)
+    parser.add_argument("--epochs", type=int, default=6)
+    parser.add_argument("--share", type=float, default=0.6, help="of a core, for each host")
+    parser.add_argument("--latency", type=float, default=2e-4)
+    parser.add_argument("--graph", nargs="+", default="power-law --vertices 20000 --edges 200000 --steps 24 "
+                        "--edge-change 0.1 --features 32".split())
+    parser.add_argument("--train", nargs="+",
+                        default="--model wd-gcn --layers 2 --hidden 32 --set train.patience=0".split())
+    parser.add_argument("--output", required=True)
+    args = parser.parse_args()
+    work = pathlib.Path(tempfile.mkdtemp())
+    wrapper = work / "on-host"
+    wrapper.write_text(WRAPPER % GROUPS)
+    wrapper.chmod(0o755)
+    groups(args.share)
+    store = work / "store"
+    subprocess.run([args.kymo, "generate", *args.graph, "-o", store, "--quiet"], check=True)
+    how = [*args.train, "--epochs", args.epochs, "--threads", "1", "--quiet"]
+    costs = ["--set", "parallel.costs=edges"]
+    across("1gbit", 1, wrapper, [args.kymo, "train", store, *how, "-o", work / "alone"])
+    edges = None
+    rows = []
+    for rate in args.rates:
+        planned = subprocess.run(
+            [args.kymo, "plan", store, *args.train, *costs, "--workers", "3", "--strategy",
+             ",".join(args.strategies), "--exact", "--pace", work / "alone", "--wire", WIRE[rate], "--latency",
+             str(args.latency), "--json"], check=True, stdout=subprocess.PIPE)
+        plans = {plan["strategy"]: plan for plan in json.loads(planned.stdout)}
+        for strategy in args.strategies:
+            run = work / f"{strategy}-{rate}"
+            across(rate, 3, wrapper, [args.kymo, "train", store, *how, *costs, "--strategy", strategy, "-o", run])
+            plan, summary = plans[strategy], json.load(open(run / "summary.json"))
+            edges = sum(share["edges"] for share in plan["workers"])
+            epochs = seconds(run)
+            took = statistics.median(edges / epoch["edges_per_second"] for epoch in epochs[1:])
+            sent = sum(sum(worker["sent"]) for worker in summary["workers"]["workers"]) / args.epochs
+            foretold = sum(sum(share["sent"].values()) for share in plan["workers"])
+            hidden = summary["workers"]["summary"].get("hidden")
+            row = {"rate": rate, "strategy": strategy, "seconds": took, "planned": plan["seconds"],
+                   "ratio": plan["seconds"] / took, "bytes": sent, "planned_bytes": foretold, "hidden": hidden}
+            rows.append(row)
+            print(f"{rate:8} {strategy:13} {took:8.3f} s, planned {plan['seconds']:8.3f} ({row['ratio']:.2f}); "
+                  f"{sent / 1e6:9.2f} MB, planned {foretold / 1e6:9.2f}; hidden {hidden}", flush=True)
+            shutil.rmtree(run)
+    json.dump({"graph": args.graph, "train": args.train, "share": args.share, "rows": rows},
+              open(args.output, "w"), indent=1)
+    shutil.rmtree(work)
+
+
+if __name__ == "__main__":
+    main()
