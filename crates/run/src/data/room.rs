@@ -132,8 +132,10 @@ impl Room {
     }
 
     /// The room of a worker that has parts of snapshots, whose sizes are its plan's affair.
-    pub fn of_parts(memory: usize, window: usize, threads: usize) -> Room {
-        let room = Room { snapshots: memory, products: None, ahead: window, ..Room::default() };
+    /// Of the store, `mapped` bytes would stay in memory where pages are not let go.
+    pub fn of_parts(memory: usize, window: usize, threads: usize, mapped: usize) -> Room {
+        let releases = mapped > memory / 2;
+        let room = Room { snapshots: memory, products: None, ahead: window, releases, ..Room::default() };
         Room { windows: WINDOWS, readers: threads.max(1), ..room }
     }
 }

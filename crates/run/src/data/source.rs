@@ -160,8 +160,19 @@ impl WholeSteps {
     pub fn cut(&self, t: Step, snapshot: &Snapshot<'_>, owners: Option<&Ownership>) -> Result<Piece> {
         let whole = || {
             let rows = snapshot.by_target(self.store.vertices());
-            Graph::new(rows.starts, rows.columns, rows.weights)
+            Ok(Graph::new(rows.starts, rows.columns, rows.weights)?)
         };
+        self.cut_with(t, snapshot, owners, whole)
+    }
+
+    /// The same with the graph of the snapshot, which is made where it is needed.
+    fn cut_with(
+        &self,
+        t: Step,
+        snapshot: &Snapshot<'_>,
+        owners: Option<&Ownership>,
+        whole: impl Fn() -> Result<Graph>,
+    ) -> Result<Piece> {
         let (Some(cells), Some(owners)) = (&self.cells, owners) else {
             let graph = whole()?.reduced(self.asked)?;
             return Ok(Piece { graph, rows: self.rows(t)?, vertices: None, neighbours: None });
@@ -198,7 +209,12 @@ impl SnapshotSource for WholeSteps {
                 self.cut(t, &Snapshot::default(), owners)
             }
             // The whole of the step is in memory meanwhile.
-            (Some(_), Some(_)) => self.going_on(|cursor| self.cut(t, &snapshot_of(cursor.go_to(t)?), owners)),
+            (Some(_), Some(_)) => self.going_on(|cursor| {
+                let rows = cursor.go_to(t)?;
+                let (starts, columns, weights) = (&rows.starts, &rows.columns, &rows.weights);
+                let whole = || Ok(Graph::new(starts.to_vec(), columns.to_vec(), weights.clone())?);
+                self.cut_with(t, &snapshot_of(rows), owners, whole)
+            }),
             _ => self.going_on(|cursor| self.whole(t, cursor)),
         }
     }

@@ -126,7 +126,7 @@ impl Worker {
         let threads = (rayon::current_num_threads() / context.sharing.workers).saturating_sub(on_device);
         let room = match cells {
             None => Room::new(&context.sizes()?, bytes, context.window, threads),
-            Some(_) => Room::of_parts(bytes, context.window, threads),
+            Some(_) => Room::of_parts(bytes, context.window, threads, context.store.bytes() as usize),
         };
         let asked = context.asked()?;
         let (store, inputs) = (context.store.clone(), context.inputs.clone());
