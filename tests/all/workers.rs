@@ -225,7 +225,11 @@ fn a_build_without_mpi_says_how_to_get_it() {
         let args = ["train", "small", "--epochs", "1", "-o", "run"];
         let answer = bench.command(command.args(args).env(variable, "2"));
         assert_eq!((answer.code, answer.out.as_str()), (2, ""), "{variable}: {}", answer.err);
-        assert!(answer.err.starts_with("error: mpirun: this program was built without MPI; "), "{}", answer.err);
+        assert!(
+            answer.err.starts_with("error: mpirun: this program was built without MPI; "),
+            "{}",
+            answer.err
+        );
         assert!(answer.err.contains("cargo build --release --features mpi"), "{}", answer.err);
         assert_eq!(bench.names(), ["small"]);
     }

@@ -61,7 +61,7 @@ impl Mpi {
 }
 
 /// The one error that an answer has; mpirun adds lines of its own.
-pub fn error(answer: &Answer) -> &str {
+pub fn error_of(answer: &Answer) -> &str {
     let errors: Vec<&str> = answer.err.lines().filter_map(|line| line.strip_prefix("error: ")).collect();
     assert!(errors.len() == 1 && answer.code != 0, "exit {}: {}", answer.code, answer.err);
     errors[0]

@@ -1,14 +1,14 @@
 //! Processes that do not mean the same run, and errors of those that do not speak.
 
 use crate::fixture::Bench;
-use crate::launch::{KYMO, Mpi, copy, error, host};
+use crate::launch::{KYMO, Mpi, copy, error_of, host};
 
 const TRAIN: &str = "train --epochs 1 --model t-gcn --threads 1 -o run";
 
 /// The error of three processes, which must leave no run behind.
 fn refused(mpi: &Mpi, bench: &Bench, line: &str) -> String {
     let answer = mpi.shell(bench, 3, line);
-    let error = error(&answer).to_owned();
+    let error = error_of(&answer).to_owned();
     assert!(!bench.path("run").exists() && answer.out.is_empty(), "{error}{}", answer.out);
     error
 }
@@ -85,6 +85,22 @@ fn the_first_process_tells_the_error_of_another() {
     let error = refused(&mpi, &bench, &format!("exec $KYMO {TRAIN} disk-$RANK"));
     let expected = format!("worker 1 on {} has stopped: ", host());
     assert!(error.starts_with(&expected) && error.contains("disk-1/"), "{error}");
+    // What one of them finds out last of all leaves nothing behind either: each may have another memory.
+    let line = format!("exec $KYMO {TRAIN} small --memory $((RANK == 1 ? 9 : 99999))KiB");
+    let error = refused(&mpi, &bench, &line);
+    assert!(error.starts_with(&format!("{expected}run.memory: ")), "{error}");
+}
+
+/// Guards errors of the first process, which the others hear of as well, and errors of all.
+#[test]
+fn the_first_process_tells_its_own_errors_once() {
+    let (Some(mpi), bench) = (Mpi::here(), Bench::new()) else { return };
+    bench.make_small();
     let error = refused(&mpi, &bench, &format!("exec $KYMO {TRAIN} nowhere-$RANK"));
-    assert!(error.contains("nowhere-"), "{error}");
+    assert!(error.starts_with("data.store: nowhere-0: there is no such store"), "{error}");
+    bench.done(&format!("{TRAIN} small"));
+    let before = bench.files("run");
+    let answer = mpi.kymo(&bench, 3, &format!("{TRAIN} small"));
+    assert!(error_of(&answer).starts_with("--output: run has a run already"), "{}", answer.err);
+    assert!(bench.files("run") == before);
 }
