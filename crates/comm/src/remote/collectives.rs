@@ -68,7 +68,7 @@ impl Remote {
             words.extend_from_slice(part);
             self.give(to, number, call, words)?;
         }
-        // In the order of ranks, whoever comes first: sums of floats depend on it.
+        // In the order of ranks, not of arrival: sums of floats depend on it.
         let own = slice(numbers, size, self.rank);
         let mut sums: Vec<f32> = Vec::new();
         for rank in 0..size {

@@ -152,7 +152,7 @@ impl Shared {
                     .for_each(|to| self.say(to, &Word::Lost(lost, why.clone())));
             }
             if due {
-                // Not with the lock: whoever moves messages takes the wire first.
+                // Not with the lock: threads that move messages take the wire first.
                 let watched = lock(&self.health).watched();
                 watched.for_each(|to| self.say(to, &Word::Beat));
             }
@@ -267,8 +267,8 @@ impl Remote {
 }
 
 impl Remote {
-    /// Goes where something has failed. The first one says why before it goes, and launchers end all processes
-    /// once one has ended: the others go after it, unless it is the one that is lost or has said it already.
+    /// Goes where something has failed. The first one says why before it goes, and launchers end all
+    /// processes once one has ended: the others go after it, unless it is lost or has said it already.
     fn go(&self) {
         if self.rank == 0 {
             return self.tell(&Word::Done);
