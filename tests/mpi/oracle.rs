@@ -18,7 +18,7 @@ fn small(bench: &Bench) {
 }
 
 /// Few numbers, few windows; schedules that do not follow the clock.
-const BRIEF: &str = "--epochs 2 --window 3 --hidden 8 --threads 1 --set parallel.costs=edges";
+const BRIEF: &str = "--epochs 2 --window 3 --threads 1 --set parallel.costs=edges";
 
 /// Trains on threads and in processes, and compares.
 fn check(mpi: &Mpi, bench: &Bench, ranks: usize, name: &str, how: &str) {
@@ -34,8 +34,8 @@ fn every_strategy_gives_the_bits_of_threads() {
     let (Some(mpi), bench) = (Mpi::here(), Bench::new()) else { return };
     small(&bench);
     for (turn, strategy) in strategies().enumerate() {
-        // Two layers, so that rows of neighbours are exchanged.
-        let how = format!("--model t-gcn --layers 2 --strategy {}", strategy.name);
+        // Two layers, so that rows of neighbours are exchanged; wide, so that gradients are summed in slices.
+        let how = format!("--model t-gcn --layers 2 --hidden 32 --strategy {}", strategy.name);
         check(&mpi, &bench, 2 + turn % 3, strategy.name, &how);
     }
 }
@@ -47,7 +47,7 @@ fn every_model_gives_the_bits_of_threads() {
     for (turn, recipe) in zoo::ALL.iter().enumerate() {
         for (other, strategy) in ["psg", "pss-ts"].into_iter().enumerate() {
             let (name, model) = (format!("{}-{strategy}", recipe.name), recipe.name);
-            let how = format!("--model {model} --strategy {strategy} --set model.dropout=0.2");
+            let how = format!("--model {model} --hidden 8 --strategy {strategy} --set model.dropout=0.2");
             check(&mpi, &bench, 2 + (turn + other) % 3, &name, &how);
         }
     }
@@ -66,8 +66,9 @@ fn every_task_and_mode_gives_the_bits_of_threads() {
                 if mode == "truncated" && !cuts {
                     continue;
                 }
-                let how = format!("--task {} --mode {mode} --model gcn-gru --strategy {name}", task.name());
-                check(&mpi, &bench, 2 + turn % 3, &format!("{}-{mode}-{name}", task.name()), &how);
+                let task = task.name();
+                let how = format!("--task {task} --mode {mode} --model gcn-gru --hidden 8 --strategy {name}");
+                check(&mpi, &bench, 2 + turn % 3, &format!("{task}-{mode}-{name}"), &how);
                 turn += 1;
             }
         }
@@ -80,7 +81,7 @@ fn sums_of_mpi_come_to_the_same_losses() {
     let (Some(mpi), bench) = (Mpi::here(), Bench::new()) else { return };
     small(&bench);
     for (ranks, strategy) in [(3, "psg"), (4, "pts")] {
-        let train = format!("train small {BRIEF} --model t-gcn --strategy {strategy}");
+        let train = format!("train small {BRIEF} --model t-gcn --hidden 32 --strategy {strategy}");
         mpi.done(&bench, ranks, &format!("{train} -o {strategy}-ordered"));
         mpi.done(&bench, ranks, &format!("{train} --set parallel.sums=native -o {strategy}-native"));
         let logs = ["ordered", "native"].map(|sums| bench.log(&format!("{strategy}-{sums}")));
