@@ -138,8 +138,8 @@ impl Command {
     }
 }
 
-/// The threads of a process beside others of its machine: one for each core that it was given, or its share of
-/// all of them where it was given none of its own.
+/// The threads of a process beside others of its machine: one for each core that it was given, or its share
+/// of all of them where it was given none of its own.
 fn threads_beside(processes: usize) -> usize {
     let given = std::thread::available_parallelism().map_or(1, usize::from);
     let facts = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();

@@ -10,13 +10,13 @@ use kymo_run::launch::Processes;
 use kymo_run::session::{Session, what_is_there};
 use kymo_run::step::predicted_bytes;
 use kymo_run::train::Ending;
-use kymo_run::{Error, Part, Result, RunContext, task};
+use kymo_run::{Class, Error, Part, Result, RunContext, task};
 use kymo_tensor::cuda::product_error;
 use kymo_trace::schema::{Evaluation, GroupReport, RunSummary, SnapshotsHeld};
 
 use super::beside;
 use super::choices::Choices;
-use super::console::Console;
+use super::console::{Console, complain};
 use super::numbers::{bytes, count, exact, percent, plural};
 use super::show::Show;
 use super::watch::Watch;
@@ -73,10 +73,14 @@ pub fn run(args: &Train, processes: Option<&Processes>, out: &mut Console) -> Re
     out.silent = processes.is_some_and(|processes| !processes.leads());
     out.quiet |= out.silent;
     train(args, processes, out).inspect_err(|error| {
-        if let Some(processes) = processes {
-            processes.leave(error);
-            out.silent = !processes.speaks_of(error);
+        let Some(processes) = processes else { return };
+        out.silent = !processes.speaks_of(error);
+        if !out.silent && error.class() != Class::Stopped {
+            // Before the others know: launchers end all processes once one has ended.
+            complain(&format!("error: {error}"));
+            out.silent = true;
         }
+        processes.leave(error);
     })
 }
 

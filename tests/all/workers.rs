@@ -94,10 +94,9 @@ fn built_in_data_is_shared_too_and_everything_is_said() {
     assert_eq!(again["epochs"], 1);
     bench.done("train -o run --resume --workers 2 --epochs 2");
     assert_eq!(bench.log("run").len(), 2);
-    for (options, key) in [("--workers 3", "parallel.workers"), ("--strategy pss", "parallel.strategy")] {
-        let error = bench.refused(&format!("train -o run --resume {options}"));
-        assert!(error.starts_with(&format!("{key}: the run in run was begun with another value")), "{error}");
-    }
+    // Other workers and another strategy go on with it.
+    bench.done("train -o run --resume --workers 3 --strategy pss --epochs 3");
+    assert_eq!(bench.log("run").len(), 3);
 }
 
 #[test]
@@ -213,6 +212,27 @@ fn what_cannot_be_shared_is_refused() {
     }
     // One worker has everything, whatever the strategy is called.
     bench.done("train small --mode truncated --model t-gcn --epochs 1 --strategy psg -o run");
+}
+
+/// Guards who starts the usual build with mpirun: it must not train once in every process.
+#[cfg(not(feature = "mpi"))]
+#[test]
+fn a_build_without_mpi_says_how_to_get_it() {
+    let bench = Bench::new();
+    bench.make_small();
+    for variable in ["OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE"] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kymo"));
+        let args = ["train", "small", "--epochs", "1", "-o", "run"];
+        let answer = bench.command(command.args(args).env(variable, "2"));
+        assert_eq!((answer.code, answer.out.as_str()), (2, ""), "{variable}: {}", answer.err);
+        assert!(
+            answer.err.starts_with("error: mpirun: this program was built without MPI; "),
+            "{}",
+            answer.err
+        );
+        assert!(answer.err.contains("cargo build --release --features mpi"), "{}", answer.err);
+        assert_eq!(bench.names(), ["small"]);
+    }
 }
 
 #[test]

@@ -330,7 +330,13 @@ fn open(
     }
     let processes = if among { group.beside() } else { 1 };
     let sharing = Sharing { workers: endpoints.len(), processes };
-    Crew::open(RunContext::open_among(settings, Arc::new(store), custom, sharing)?, endpoints)
+    let group = group.clone();
+    let crew = Crew::open(RunContext::open_among(settings, Arc::new(store), custom, sharing)?, endpoints)?;
+    if among {
+        // What any of them refuses leaves nothing behind: the first one writes when all have said yes.
+        group.barrier()?;
+    }
+    Ok(crew)
 }
 
 /// What a run that begins in a folder would make: its data, itself, the folders around it.

@@ -70,7 +70,8 @@ impl Library {
             check("MPI_Init_thread", code)?;
             if provided < needed {
                 return Err(Error::usage(
-                    "this MPI does not let several threads take turns (MPI_THREAD_SERIALIZED); use one that does",
+                    "this MPI does not let several threads take turns (MPI_THREAD_SERIALIZED); use one that \
+                     does",
                 ));
             }
             let comm = ffi::RSMPI_COMM_WORLD;

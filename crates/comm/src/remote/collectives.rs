@@ -222,3 +222,56 @@ fn expect(from: usize, found: usize, expected: usize) -> Result<()> {
 fn cut_off(from: usize) -> Error {
     Error::peer(from, "sent a message that is cut off")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::wire::{Arrival, Wire};
+    use super::super::{Options, Remote};
+    use crate::Comm;
+    use crate::error::Result;
+
+    /// A worker alone, whose carrier comes to sums that nobody else would come to.
+    #[derive(Default)]
+    struct Sums(Option<Vec<f32>>);
+
+    impl Wire for Sums {
+        fn rank(&self) -> usize {
+            0
+        }
+
+        fn size(&self) -> usize {
+            1
+        }
+
+        fn send(&mut self, _: usize, _: super::Lane, _: Vec<f32>) -> Result<()> {
+            Ok(())
+        }
+
+        fn poll(&mut self, _: &mut Vec<Arrival>) -> Result<bool> {
+            Ok(false)
+        }
+
+        fn begin_sum(&mut self, values: &[f32]) -> Result<bool> {
+            self.0 = Some(values.iter().map(|value| value + 100.0).collect());
+            Ok(true)
+        }
+
+        fn sum(&mut self) -> Result<Option<Vec<f32>>> {
+            Ok(self.0.take())
+        }
+
+        fn close(&mut self, _: bool) {}
+    }
+
+    /// Guards `parallel.sums`: the carrier sums where it was asked to, and nowhere else.
+    #[test]
+    fn sums_are_the_carriers_where_they_may_be() {
+        for (native_sums, expected) in [(true, 103.0), (false, 3.0)] {
+            let options = Options { native_sums, ..Options::default() };
+            let comm = Remote::connect(Box::new(Sums::default()), "here", options).unwrap();
+            let mut values = [3.0];
+            comm.all_reduce(&mut values).unwrap();
+            assert_eq!(values, [expected]);
+        }
+    }
+}

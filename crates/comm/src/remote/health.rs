@@ -72,6 +72,11 @@ impl Health {
         self.done[rank] = true;
     }
 
+    /// Whether the first worker has gone.
+    pub fn first_has_gone(&self) -> bool {
+        self.done[0]
+    }
+
     /// Whether all others have done their part.
     pub fn are_done(&self) -> bool {
         self.done.iter().enumerate().all(|(rank, &done)| done || rank == self.rank)

@@ -43,8 +43,14 @@ impl Default for Options {
     }
 }
 
+/// What others read of a worker that leaves, before the reason: it has not been lost.
+pub const STOPPED: &str = " has stopped: ";
+
 /// How long those who leave give their last words to arrive.
 const FAREWELL: Duration = Duration::from_secs(2);
+
+/// How long the others give the first one to say why all end.
+const LAST_WORDS: Duration = Duration::from_secs(10);
 
 struct Shared {
     wire: Mutex<Box<dyn Wire>>,
@@ -147,7 +153,7 @@ impl Shared {
                     .for_each(|to| self.say(to, &Word::Lost(lost, why.clone())));
             }
             if due {
-                // Not with the lock: whoever moves messages takes the wire first.
+                // Not with the lock: threads that move messages take the wire first.
                 let watched = lock(&self.health).watched();
                 watched.for_each(|to| self.say(to, &Word::Beat));
             }
@@ -261,6 +267,22 @@ impl Remote {
     }
 }
 
+impl Remote {
+    /// Goes where something has failed. The first one says why before it goes, and launchers end all
+    /// processes once one has ended: the others go after it, unless it is lost or has said it already.
+    fn go(&self) {
+        if self.rank == 0 {
+            return self.tell(&Word::Done);
+        }
+        let begun = Instant::now();
+        let waits = !matches!(self.shared.failed.get(), Some(Error::Peer { rank: 0, .. }));
+        while waits && begun.elapsed() < LAST_WORDS && !lock(&self.shared.health).first_has_gone() {
+            self.shared.progress();
+            std::thread::sleep(Duration::from_micros(200));
+        }
+    }
+}
+
 impl Comm for Remote {
     fn rank(&self) -> usize {
         self.rank
@@ -330,7 +352,7 @@ impl Comm for Remote {
     fn leave(&self, why: &str) {
         let host = self.hosts.get(self.rank).map_or("", String::as_str);
         if self.shared.failed.get().is_none() {
-            self.tell(&Word::Lost(self.rank, format!("on {host} has stopped: {why}")));
+            self.tell(&Word::Lost(self.rank, format!("on {host}{STOPPED}{why}")));
         }
         self.shared.fail(Error::peer(self.rank, "has left"));
     }
@@ -370,6 +392,9 @@ impl Drop for Remote {
                 self.shared.progress();
                 std::thread::sleep(Duration::from_micros(200));
             }
+        }
+        if self.shared.failed.get().is_some() {
+            self.go();
         }
         self.shared.ended.store(true, Ordering::Release);
         if let Some(thread) = self.beside.take() {

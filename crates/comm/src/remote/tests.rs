@@ -168,6 +168,28 @@ fn the_reason_for_leaving_reaches_everybody() {
     }
 }
 
+/// Guards the message of the first worker: a launcher that sees another one end may end the first before it
+/// has spoken.
+#[test]
+fn who_fails_goes_after_the_first_has_gone() {
+    let spoken = AtomicBool::new(false);
+    together(3, LONG, |comm, _| {
+        match comm.rank() {
+            0 => {
+                // It computes, and finds out late.
+                std::thread::sleep(Duration::from_millis(300));
+                comm.barrier().unwrap_err();
+                spoken.store(true, Ordering::SeqCst);
+            }
+            1 => comm.leave("the store is damaged"),
+            _ => drop(comm.barrier()),
+        }
+        let rank = comm.rank();
+        drop(comm);
+        assert!(spoken.load(Ordering::SeqCst), "worker {rank} has gone before the first one");
+    });
+}
+
 #[test]
 fn workers_that_disagree_find_out() {
     let found = together(2, LONG, |comm, _| match comm.rank() {

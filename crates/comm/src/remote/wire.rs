@@ -30,7 +30,7 @@ pub struct Arrival {
     pub words: Vec<f32>,
 }
 
-/// A worker's end of a carrier. Nothing here waits: whoever waits asks again, and looks at the clock.
+/// A worker's end of a carrier. Nothing here waits: callers ask again, and look at the clock.
 pub trait Wire: Send {
     /// This worker's number, from 0.
     fn rank(&self) -> usize;

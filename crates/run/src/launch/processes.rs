@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kymo_comm::mpi;
-use kymo_comm::remote::Options;
+use kymo_comm::remote::{Options, STOPPED};
 
 use super::Launcher;
 use crate::config::{Parallel, Sums};
@@ -80,9 +80,9 @@ impl Processes {
     }
 
     /// Whether this process is the one to tell the user of an error: the first one, or the one after it where
-    /// the first one is lost.
+    /// the first one is lost. A first one that has stopped speaks of it itself.
     pub fn speaks_of(&self, error: &Error) -> bool {
-        let lost_first = matches!(error, Error::Peer { rank: 0, .. });
+        let lost_first = matches!(error, Error::Peer { rank: 0, what } if !what.contains(STOPPED));
         self.leads() || lost_first && self.group.rank() == 1
     }
 }
