@@ -19,6 +19,7 @@ pub use error::{Error, Result};
 pub use threads::{Threads, threads};
 pub use traffic::{Bytes, Traffic, all_reduce_bytes};
 
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// What a message is about: a receiver asks for messages by their tag.
@@ -80,8 +81,15 @@ pub trait Comm: Send + Sync {
         self.size()
     }
 
-    /// The worker that this one has been waiting for, and for how long.
+    /// The worker that this one has been waiting for, and for how long. Where that one waits, too, it is the
+    /// one that all of them wait for, as far as this worker knows.
     fn waits_for(&self) -> Option<(usize, Duration)> {
+        None
+    }
+
+    /// Where it is written why this group is at an end, once it is: for those who watch a worker that computes
+    /// and looks at no messages meanwhile. Nothing is written for workers that are threads.
+    fn end(&self) -> Option<Arc<OnceLock<Error>>> {
         None
     }
 
