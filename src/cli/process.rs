@@ -18,7 +18,7 @@ const LEAST: usize = 4 << 20;
 pub fn main() -> u8 {
     guarded(|| match Command::try_parse() {
         Ok(command) => match command.run() {
-            Ok(()) => 0,
+            Ok(()) => command.launched.load(Ordering::Relaxed),
             Err(error) if command.silent.load(Ordering::Relaxed) => error.class().exit_code(),
             Err(error) => exit_code(&error, command.received.load(Ordering::Relaxed)),
         },

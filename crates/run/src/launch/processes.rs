@@ -1,6 +1,6 @@
 //! One worker a process, which a launcher of MPI has started together on one machine or on many.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use kymo_comm::mpi;
@@ -79,11 +79,39 @@ impl Processes {
         }
     }
 
-    /// Whether this process is the one to tell the user of an error: the first one, or the one after it where
-    /// the first one is lost.
+    /// Where it is written why these processes are at an end, once they are.
+    pub fn end(&self) -> Option<Arc<OnceLock<kymo_comm::Error>>> {
+        self.group.end()
+    }
+
+    /// Whether this process is the one to tell the user of an error.
     pub fn speaks_of(&self, error: &Error) -> bool {
+        self.place().speaks_of(error)
+    }
+
+    /// Where this process is among the others.
+    pub fn place(&self) -> Place {
+        let first = self.group.host(0);
+        // Whoever loses the first process may have lost its whole machine.
+        let away = (1..self.count()).find(|&rank| self.group.host(rank) != first);
+        Place { rank: self.group.rank(), deputy: away.unwrap_or(1) }
+    }
+}
+
+/// Where a process is among the others.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    rank: usize,
+    /// The one that speaks where the first one is lost.
+    deputy: usize,
+}
+
+impl Place {
+    /// Whether this process is the one to tell the user of an error: the first one, or another where the
+    /// first one is lost.
+    pub fn speaks_of(self, error: &Error) -> bool {
         let lost_first = matches!(error, Error::Peer { rank: 0, .. });
-        self.leads() || lost_first && self.group.rank() == 1
+        self.rank == 0 || lost_first && self.rank == self.deputy
     }
 }
 

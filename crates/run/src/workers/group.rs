@@ -1,6 +1,6 @@
 //! A worker among others: who they are, what moves between them, and where the time goes.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
@@ -79,6 +79,11 @@ impl WorkerGroup {
     /// The worker that this one has been waiting for, and for how long.
     pub fn waits_for(&self) -> Option<(usize, std::time::Duration)> {
         self.comm.waits_for()
+    }
+
+    /// Where it is written why the group is at an end, once it is.
+    pub fn end(&self) -> Option<Arc<OnceLock<kymo_comm::Error>>> {
+        self.comm.end()
     }
 
     /// Waits until every worker is here.
