@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use kymo_comm::mpi;
+use kymo_comm::{End, mpi};
 use kymo_run::launch::Processes;
 use kymo_run::{Class, Error};
 
@@ -28,7 +28,7 @@ pub fn watch_launcher() {
                 "the launcher, process {launcher}, has ended, and this worker with it; start the command \
                  again with --resume"
             );
-            (rank == 0).then_some(text)
+            (0, (rank == 0).then_some(text))
         })
     });
 }
@@ -39,23 +39,25 @@ pub fn watch_launcher() {}
 
 /// Ends this process when it has not ended by itself after another was lost.
 pub fn watch_others(processes: &Processes) {
-    let (Some(end), processes) = (processes.end(), processes.place()) else { return };
+    let (Some(end), place) = (processes.end(), processes.place()) else { return };
     watch(move || {
-        let error = Error::from(end.get()?.clone());
+        let End { error, code } = end.get()?.clone();
         std::thread::sleep(GRACE);
-        Some(processes.speaks_of(&error).then(|| error.to_string()))
+        let error = Error::from(error);
+        Some((code, place.speaks_of(&error, code).then(|| error.to_string())))
     });
 }
 
 /// Looks again and again; ends the process when there is a reason, which is said where this process is the
-/// one to say it.
-fn watch(mut reason: impl FnMut() -> Option<Option<String>> + Send + 'static) {
+/// one to say it, with the code of the process that decided it.
+fn watch(mut reason: impl FnMut() -> Option<(u8, Option<String>)> + Send + 'static) {
     let look = move || {
         loop {
-            if let Some(said) = reason() {
+            if let Some((code, said)) = reason() {
                 said.iter().for_each(|text| complain(&format!("error: {text}")));
                 // At once: what is left to be done at an orderly end may wait for the lost one.
-                signal_hook::low_level::exit(Class::Peer.exit_code().into());
+                let code = if code == 0 { Class::Peer.exit_code() } else { code };
+                signal_hook::low_level::exit(code.into());
             }
             std::thread::sleep(LOOK);
         }

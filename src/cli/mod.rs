@@ -65,9 +65,9 @@ pub struct Command {
     /// Whether another process says what went wrong.
     #[arg(skip)]
     silent: Arc<AtomicBool>,
-    /// What a command that was launched has exited with.
+    /// What another process exited with, if this one is to do the same; otherwise 0.
     #[arg(skip)]
-    launched: Arc<AtomicU8>,
+    told: Arc<AtomicU8>,
 }
 
 #[derive(Subcommand, Debug)]
@@ -124,6 +124,9 @@ impl Command {
         (out.quiet, out.received) = (self.quiet, self.received.clone());
         let done = self.act(processes, out);
         self.silent.store(out.silent, Ordering::Relaxed);
+        if let (Err(_), Some(processes)) = (&done, processes) {
+            self.told.store(processes.told(), Ordering::Relaxed);
+        }
         done?;
         Ok(out.flush().map_err(cannot_print)?)
     }
@@ -132,7 +135,7 @@ impl Command {
         match &self.verb {
             Verb::Train(args) => train::run(args, processes, out),
             Verb::Launch(args) => {
-                self.launched.store(launch::run(args, out)?, Ordering::Relaxed);
+                self.told.store(launch::run(args, out)?, Ordering::Relaxed);
                 Ok(())
             }
             Verb::Plan(args) => plan::run(args, out),

@@ -26,6 +26,15 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tag(pub u64);
 
+/// Why a group is at an end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct End {
+    /// What has happened.
+    pub error: Error,
+    /// What the worker exits with that has left for a reason of its own; 0 where one was lost.
+    pub code: u8,
+}
+
 /// A worker's endpoint: how it talks to the others.
 ///
 /// A peer that goes away, by dropping its endpoint or by a panic, turns what waits for it into `Error::Peer`.
@@ -68,8 +77,8 @@ pub trait Comm: Send + Sync {
     /// What went over the wire so far.
     fn traffic(&self) -> Traffic;
 
-    /// Leaves the others for a reason of one's own, which they are told.
-    fn leave(&self, _why: &str) {}
+    /// Leaves the others for a reason of one's own, which they are told, and what this process will exit with.
+    fn leave(&self, _why: &str, _code: u8) {}
 
     /// The machine that a worker is on, where workers are on several.
     fn host(&self, _rank: usize) -> Option<&str> {
@@ -89,7 +98,7 @@ pub trait Comm: Send + Sync {
 
     /// Where it is written why this group is at an end, once it is: for those who watch a worker that computes
     /// and looks at no messages meanwhile. Nothing is written for workers that are threads.
-    fn end(&self) -> Option<Arc<OnceLock<Error>>> {
+    fn end(&self) -> Option<Arc<OnceLock<End>>> {
         None
     }
 

@@ -16,31 +16,32 @@ pub enum Word {
     Beat(Option<usize>),
     /// I have done my part, and go.
     Done,
-    /// This worker is lost, for this reason.
-    Lost(usize, String),
+    /// This worker is lost, for this reason; what it exits with, or 0 where it did not say so itself.
+    Lost(usize, u8, String),
 }
 
 impl Word {
     /// As words of a message.
     pub fn packed(&self) -> Vec<f32> {
-        let (kind, rank, text) = match self {
-            Word::Beat(waits) => (0, waits.map_or(0, |rank| rank as u32 + 1), ""),
-            Word::Done => (1, 0, ""),
-            Word::Lost(rank, why) => (2, *rank as u32, why.as_str()),
+        let (kind, rank, code, text) = match self {
+            Word::Beat(waits) => (0, waits.map_or(0, |rank| rank as u32 + 1), 0, ""),
+            Word::Done => (1, 0, 0, ""),
+            Word::Lost(rank, code, why) => (2, *rank as u32, u32::from(*code), why.as_str()),
         };
         let bytes = text.bytes().map(u32::from);
-        [kind, rank].into_iter().chain(bytes).map(f32::from_bits).collect()
+        [kind, rank, code].into_iter().chain(bytes).map(f32::from_bits).collect()
     }
 
     /// What a message says; nothing where it makes no sense.
     pub fn unpacked(words: &[f32]) -> Option<Word> {
-        let [kind, rank, text @ ..] = words else { return None };
+        let [kind, rank, code, text @ ..] = words else { return None };
         match kind.to_bits() {
             0 => Some(Word::Beat((rank.to_bits() as usize).checked_sub(1))),
             1 => Some(Word::Done),
             2 => {
                 let bytes = text.iter().map(|word| word.to_bits() as u8).collect();
-                Some(Word::Lost(rank.to_bits() as usize, String::from_utf8(bytes).ok()?))
+                let why = String::from_utf8(bytes).ok()?;
+                Some(Word::Lost(rank.to_bits() as usize, code.to_bits() as u8, why))
             }
             _ => None,
         }
@@ -145,11 +146,11 @@ mod tests {
 
     #[test]
     fn words_survive() {
-        for word in [Word::Beat(None), Word::Beat(Some(0)), Word::Beat(Some(7)), Word::Done, Word::Lost(3, "on näme: gone".into())] {
+        for word in [Word::Beat(None), Word::Beat(Some(0)), Word::Beat(Some(7)), Word::Done, Word::Lost(3, 2, "on näme: gone".into())] {
             assert_eq!(Word::unpacked(&word.packed()), Some(word));
         }
         assert_eq!(Word::unpacked(&[]), None);
-        assert_eq!(Word::unpacked(&[f32::from_bits(9), 0.0]), None);
+        assert_eq!(Word::unpacked(&[f32::from_bits(9), 0.0, 0.0]), None);
     }
 
     #[test]

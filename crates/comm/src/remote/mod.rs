@@ -27,7 +27,7 @@ use wire::{Arrival, Lane, Wire};
 
 use crate::error::{Error, Result};
 use crate::traffic::{Counters, Traffic, bytes_of};
-use crate::{Comm, Tag};
+use crate::{Comm, End, Tag};
 
 /// How workers deal with each other.
 #[derive(Clone, Copy, Debug)]
@@ -56,7 +56,7 @@ struct Shared {
     /// Whom this worker waits for, and since when.
     waits: Mutex<Option<(usize, Instant)>>,
     /// Why the group is at an end.
-    failed: Arc<OnceLock<Error>>,
+    end: Arc<OnceLock<End>>,
     ended: AtomicBool,
     /// When something last moved, in nanoseconds since the beginning.
     moved: AtomicU64,
@@ -123,14 +123,23 @@ impl Shared {
         match Word::unpacked(&arrival.words) {
             Some(Word::Beat(waits)) => health.note(from, waits),
             Some(Word::Done) => health.finish(from),
-            Some(Word::Lost(rank, why)) => self.fail(Error::peer(rank, why)),
+            Some(Word::Lost(rank, code, why)) => self.finish(Error::peer(rank, why), code),
             None => self.fail(Error::peer(from, "sent something that makes no sense")),
         }
     }
 
     fn fail(&self, error: Error) {
+        self.finish(error, 0);
+    }
+
+    fn finish(&self, error: Error, code: u8) {
         // The first reason is the reason.
-        let _ = self.failed.set(error);
+        let _ = self.end.set(End { error, code });
+    }
+
+    /// Why the group is at an end.
+    fn failed(&self) -> Option<&Error> {
+        self.end.get().map(|end| &end.error)
     }
 
     fn say(&self, to: usize, word: &Word) {
@@ -185,13 +194,13 @@ impl Shared {
 
     /// A worker counts as lost, and everybody is told, unless the group is at its end already.
     fn lose(&self, lost: usize, how: &str, rank: usize, size: usize) {
-        if self.failed.get().is_some() {
+        if self.failed().is_some() {
             return;
         }
         let why = format!("on {} {how}", self.host(lost));
         self.fail(Error::peer(lost, why.clone()));
         let others = (0..size).filter(|&to| to != rank && to != lost);
-        others.for_each(|to| self.say(to, &Word::Lost(lost, why.clone())));
+        others.for_each(|to| self.say(to, &Word::Lost(lost, 0, why.clone())));
     }
 
     /// Short while messages are moving, longer where nothing has moved for a while.
@@ -225,7 +234,7 @@ impl Remote {
             wire: Mutex::new(wire),
             others: OnceLock::new(),
             waits: Mutex::new(None),
-            failed: Arc::default(),
+            end: Arc::default(),
             ended: AtomicBool::new(false),
             moved: AtomicU64::new(0),
             begun,
@@ -279,7 +288,7 @@ impl Remote {
             if let Some(found) = look() {
                 break Ok(found);
             }
-            if let Some(error) = self.shared.failed.get() {
+            if let Some(error) = self.shared.failed() {
                 break Err(error.clone());
             }
             self.patience.pause(begun.elapsed());
@@ -289,7 +298,7 @@ impl Remote {
     }
 
     fn post(&self, to: usize, lane: Lane, words: Vec<f32>) -> Result<()> {
-        if let Some(error) = self.shared.failed.get() {
+        if let Some(error) = self.shared.failed() {
             return Err(error.clone());
         }
         let mut wire = lock(&self.shared.wire);
@@ -350,7 +359,7 @@ impl Comm for Remote {
                 self.counters.messages(0, self.bytes(from, message.len()));
                 Ok(Some(message))
             }
-            None => self.shared.failed.get().map_or(Ok(None), |error| Err(error.clone())),
+            None => self.shared.failed().map_or(Ok(None), |error| Err(error.clone())),
         }
     }
 
@@ -378,10 +387,10 @@ impl Comm for Remote {
         self.counters.read()
     }
 
-    fn leave(&self, why: &str) {
+    fn leave(&self, why: &str, code: u8) {
         let host = self.shared.host(self.rank);
-        if self.shared.failed.get().is_none() {
-            self.tell(&Word::Lost(self.rank, format!("on {host} has stopped: {why}")));
+        if self.shared.failed().is_none() {
+            self.tell(&Word::Lost(self.rank, code, format!("on {host} has stopped: {why}")));
         }
         self.shared.fail(Error::peer(self.rank, "has left"));
     }
@@ -400,8 +409,8 @@ impl Comm for Remote {
         Some((lock(&self.shared.health).cause(from), since.elapsed()))
     }
 
-    fn end(&self) -> Option<Arc<OnceLock<Error>>> {
-        Some(self.shared.failed.clone())
+    fn end(&self) -> Option<Arc<OnceLock<End>>> {
+        Some(self.shared.end.clone())
     }
 
     fn buffer(&self, numbers: usize) -> Vec<f32> {
@@ -414,11 +423,11 @@ impl Drop for Remote {
     /// for one that has died.
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.leave("it has panicked");
+            self.leave("it has panicked", 0);
         }
-        if self.shared.failed.get().is_none() {
+        if self.shared.failed().is_none() {
             self.tell(&Word::Done);
-            while !lock(&self.shared.health).are_done() && self.shared.failed.get().is_none() {
+            while !lock(&self.shared.health).are_done() && self.shared.failed().is_none() {
                 self.shared.progress();
                 std::thread::sleep(Duration::from_micros(200));
             }
@@ -428,7 +437,7 @@ impl Drop for Remote {
             // It ends within a millisecond, or has ended by a panic that has been told.
             let _ = thread.join();
         }
-        lock(&self.shared.wire).close(self.shared.failed.get().is_none());
+        lock(&self.shared.wire).close(self.shared.failed().is_none());
     }
 }
 

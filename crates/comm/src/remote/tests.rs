@@ -157,14 +157,15 @@ fn a_slow_worker_is_waited_for_and_named() {
 fn the_reason_for_leaving_reaches_everybody() {
     let found = together(3, LONG, |comm, _| {
         if comm.rank() == 1 {
-            comm.leave("the store is damaged");
-            return Ok(());
+            comm.leave("the store is damaged", 3);
+            return (Ok(()), 0);
         }
-        comm.barrier()
+        let met = comm.barrier();
+        (met, comm.end().unwrap().get().unwrap().code)
     });
     for rank in [0, 2] {
         let expected = Error::peer(1, "on host-0 has stopped: the store is damaged");
-        assert_eq!(found[rank], Err(expected));
+        assert_eq!(found[rank], (Err(expected), 3));
     }
 }
 
@@ -208,9 +209,9 @@ fn a_killed_process_is_lost_at_once() {
     let id = child.id();
     let expected = Error::peer(1, format!("on near has died: its process {id} is gone"));
     assert_eq!(remotes[2].receive(0, Tag(5)), Err(expected.clone()), "who waits for another learns it, too");
-    assert!(ends.iter().all(|end| end.get() == Some(&expected)));
+    assert!(ends.iter().all(|end| end.get() == Some(&End { error: expected.clone(), code: 0 })));
     // Only its process was killed: the endpoint itself would wait for the others.
-    remotes[1].leave("it was killed");
+    remotes[1].leave("it was killed", 0);
     child.wait().unwrap();
 }
 

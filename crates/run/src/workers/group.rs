@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use kymo_comm::packing::{packed, unpacked};
-use kymo_comm::{Comm, Tag, Traffic, threads};
+use kymo_comm::{Comm, End, Tag, Traffic, threads};
 use kymo_trace::{Kind, Recorder};
 
 use super::tag::RowTag;
@@ -71,9 +71,9 @@ impl WorkerGroup {
         self.comm.beside()
     }
 
-    /// Tells the others why this worker cannot go on.
-    pub fn leave(&self, why: &str) {
-        self.comm.leave(why);
+    /// Tells the others why this worker cannot go on, and what its process exits with.
+    pub fn leave(&self, why: &str, code: u8) {
+        self.comm.leave(why, code);
     }
 
     /// The worker that this one has been waiting for, and for how long.
@@ -82,7 +82,7 @@ impl WorkerGroup {
     }
 
     /// Where it is written why the group is at an end, once it is.
-    pub fn end(&self) -> Option<Arc<OnceLock<kymo_comm::Error>>> {
+    pub fn end(&self) -> Option<Arc<OnceLock<End>>> {
         self.comm.end()
     }
 
