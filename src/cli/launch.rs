@@ -156,8 +156,7 @@ fn start(command: &[OsString]) -> Result<Child> {
 fn pass_on(child: &mut Child, signal: i32) {
     use rustix::process::{Pid, Signal, kill_process};
     // One that has ended meanwhile needs no signal.
-    if let (Some(process), Some(signal)) =
-        (Pid::from_raw(child.id() as i32), Signal::from_named_raw(signal))
+    if let (Some(process), Some(signal)) = (Pid::from_raw(child.id() as i32), Signal::from_named_raw(signal))
     {
         let _ = kill_process(process, signal);
     }
@@ -213,7 +212,10 @@ mod tests {
         for code in [1, 4, 5, 134, 137, 139, 255] {
             assert!(can_be_mended(code), "{code}");
         }
-        assert_eq!((meaning(137), meaning(5)), ("killed by signal 9".into(), "since a worker was lost".into()));
+        assert_eq!(
+            (meaning(137), meaning(5)),
+            ("killed by signal 9".into(), "since a worker was lost".into())
+        );
     }
 
     #[test]

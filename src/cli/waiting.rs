@@ -77,11 +77,7 @@ struct Lines {
 }
 
 impl Lines {
-    fn next(
-        &mut self,
-        waits: Option<(usize, Duration)>,
-        place: impl Fn(usize) -> String,
-    ) -> Option<String> {
+    fn next(&mut self, waits: Option<(usize, Duration)>, place: impl Fn(usize) -> String) -> Option<String> {
         let long = waits.filter(|(_, time)| *time >= IN_A_LINE);
         match (self.named, long) {
             (None, Some((rank, time))) => {

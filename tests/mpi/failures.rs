@@ -184,7 +184,8 @@ fn a_killed_rank_ends_all_under_mpirun() {
         assert_eq!(all.ended(LIMIT), 137, "{}", said(&bench));
         all_end(&bench);
         let (said, host) = (said(&bench), host());
-        let named = [format!("worker {victim} on {host}"), format!("rank {victim} with PID 0 on node {host}")];
+        let named =
+            [format!("worker {victim} on {host}"), format!("rank {victim} with PID 0 on node {host}")];
         assert!(named.iter().any(|named| said.contains(named)), "{said}");
     }
 }
@@ -199,7 +200,9 @@ fn those_who_lose_a_rank_end_by_themselves() {
         let run = format!("run-{victim}");
         let mut all = start(
             &bench,
-            &format!("MPIRUN --mca orte_enable_recovery 1 -n 3 sh worker KYMO train small {ENDLESS} -o {run}"),
+            &format!(
+                "MPIRUN --mca orte_enable_recovery 1 -n 3 sh worker KYMO train small {ENDLESS} -o {run}"
+            ),
         );
         all.wait_until("the kill", |bench| epochs(bench, &run) >= 2);
         send(&bench, "KILL", &victim.to_string());

@@ -146,7 +146,13 @@ mod tests {
 
     #[test]
     fn words_survive() {
-        for word in [Word::Beat(None), Word::Beat(Some(0)), Word::Beat(Some(7)), Word::Done, Word::Lost(3, 2, "on näme: gone".into())] {
+        for word in [
+            Word::Beat(None),
+            Word::Beat(Some(0)),
+            Word::Beat(Some(7)),
+            Word::Done,
+            Word::Lost(3, 2, "on näme: gone".into()),
+        ] {
             assert_eq!(Word::unpacked(&word.packed()), Some(word));
         }
         assert_eq!(Word::unpacked(&[]), None);

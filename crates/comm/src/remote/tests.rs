@@ -221,6 +221,8 @@ fn a_worker_that_never_comes_is_lost() {
     let queues: Vec<Queue> = (0..2).map(|_| Queue::default()).collect();
     let wire = Queues { rank: 0, queues, cut: Arc::default() };
     let options = Options { deadline: Duration::from_millis(300), ..Options::default() };
-    let Err(Error::Peer { rank: 1, what }) = Remote::connect(Box::new(wire), "here", options) else { panic!() };
+    let Err(Error::Peer { rank: 1, what }) = Remote::connect(Box::new(wire), "here", options) else {
+        panic!()
+    };
     assert_eq!(what, "on an unknown machine has been silent for 0 s");
 }

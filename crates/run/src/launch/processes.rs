@@ -3,8 +3,8 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use kymo_comm::{End, mpi};
 use kymo_comm::remote::Options;
+use kymo_comm::{End, mpi};
 
 use super::Launcher;
 use crate::config::{Parallel, Sums};

@@ -1,7 +1,7 @@
 //! A worker among others: who they are, what moves between them, and where the time goes.
 
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use kymo_comm::packing::{packed, unpacked};
