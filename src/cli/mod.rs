@@ -7,8 +7,10 @@ pub mod console;
 pub mod doctor;
 pub mod evaluate;
 pub mod generate;
+mod guard;
 pub mod ingest;
 pub mod inspect;
+pub mod launch;
 mod layout;
 pub mod list;
 pub mod man;
@@ -20,12 +22,13 @@ pub mod process;
 mod show;
 pub mod simulate;
 pub mod train;
+mod waiting;
 mod watch;
 
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 
 use clap::{Parser, Subcommand};
 use console::Console;
@@ -38,7 +41,8 @@ use kymo_run::{Error, Result};
 /// Kymo turns event files into snapshots (`ingest`), makes synthetic dynamic graphs (`generate`), shows what
 /// is in a store of snapshots (`inspect`), shows what it would take to train on it with several workers
 /// (`plan`) or on a simulated cluster (`simulate`), trains models on it (`train`), and tells how good they
-/// are (`evaluate`) and what they predict (`predict`). `doctor` shows what the machine has.
+/// are (`evaluate`) and what they predict (`predict`). `launch` starts a training again that was killed, and
+/// `doctor` shows what the machine has.
 #[derive(Parser, Debug)]
 #[command(name = "kymo", version, max_term_width = 100, disable_help_subcommand = true)]
 #[command(after_help = "Begin with:\n  \
@@ -61,11 +65,15 @@ pub struct Command {
     /// Whether another process says what went wrong.
     #[arg(skip)]
     silent: Arc<AtomicBool>,
+    /// What another process exited with, if this one is to do the same; otherwise 0.
+    #[arg(skip)]
+    told: Arc<AtomicU8>,
 }
 
 #[derive(Subcommand, Debug)]
 enum Verb {
     Train(Box<train::Train>),
+    Launch(launch::Launch),
     Plan(Box<plan::Plan>),
     Simulate(Box<simulate::Simulate>),
     Evaluate(evaluate::Evaluate),
@@ -116,6 +124,9 @@ impl Command {
         (out.quiet, out.received) = (self.quiet, self.received.clone());
         let done = self.act(processes, out);
         self.silent.store(out.silent, Ordering::Relaxed);
+        if let (Err(_), Some(processes)) = (&done, processes) {
+            self.told.store(processes.told(), Ordering::Relaxed);
+        }
         done?;
         Ok(out.flush().map_err(cannot_print)?)
     }
@@ -123,6 +134,10 @@ impl Command {
     fn act(&self, processes: Option<&Processes>, out: &mut Console) -> Result<()> {
         match &self.verb {
             Verb::Train(args) => train::run(args, processes, out),
+            Verb::Launch(args) => {
+                self.told.store(launch::run(args, out)?, Ordering::Relaxed);
+                Ok(())
+            }
             Verb::Plan(args) => plan::run(args, out),
             Verb::Simulate(args) => simulate::run(args, out),
             Verb::Evaluate(args) => evaluate::run(args, out),

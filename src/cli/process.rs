@@ -17,11 +17,14 @@ const LEAST: usize = 4 << 20;
 /// Runs the command as it was typed; the exit code.
 pub fn main() -> u8 {
     guarded(|| match Command::try_parse() {
-        Ok(command) => match command.run() {
-            Ok(()) => 0,
-            Err(error) if command.silent.load(Ordering::Relaxed) => error.class().exit_code(),
-            Err(error) => exit_code(&error, command.received.load(Ordering::Relaxed)),
-        },
+        Ok(command) => {
+            let code = match command.run() {
+                Ok(()) => 0,
+                Err(error) if command.silent.load(Ordering::Relaxed) => error.class().exit_code(),
+                Err(error) => exit_code(&error, command.received.load(Ordering::Relaxed)),
+            };
+            Some(command.told.load(Ordering::Relaxed)).filter(|&told| told > 0).unwrap_or(code)
+        }
         Err(answer) => answered(&answer),
     })
 }

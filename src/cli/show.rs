@@ -1,17 +1,20 @@
 //! How training goes, while it goes: a bar on a terminal, a line an epoch elsewhere.
 
 use std::io::IsTerminal;
+use std::sync::Arc;
 use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use kymo_graph::Progress;
 use kymo_run::RunContext;
 use kymo_run::train::{EpochProgress, Observer};
+use kymo_run::workers::WorkerGroup;
 use kymo_trace::schema::EpochRecord;
 
 use super::console::{Console, complain, error_columns};
 use super::numbers::{bytes, count};
 use super::train::number;
+use super::waiting::Waiting;
 
 /// Shows training on standard error, and passes Ctrl-C on to it.
 pub struct Show {
@@ -24,6 +27,7 @@ pub struct Show {
     begun: Instant,
     /// Epochs seen by this process.
     seen: usize,
+    waiting: Option<Waiting>,
 }
 
 impl Show {
@@ -39,11 +43,19 @@ impl Show {
         });
         let (deciding, epochs) = (context.deciding().name(), context.settings.train.epochs);
         let (progress, begun, columns) = (progress.clone(), Instant::now(), error_columns());
-        Show { progress, deciding, epochs, bar, quiet, columns, begun, seen: 0 }
+        Show { progress, deciding, epochs, bar, quiet, columns, begun, seen: 0, waiting: None }
+    }
+
+    /// Says from now on whom the others wait for.
+    pub fn name_the_slow(&mut self, group: Arc<WorkerGroup>) {
+        if self.bar.is_some() || !self.quiet {
+            self.waiting = Some(Waiting::begin(group, self.bar.clone()));
+        }
     }
 
     /// Removes the bar.
     pub fn close(&mut self) {
+        self.waiting = None;
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
         }

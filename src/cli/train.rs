@@ -17,6 +17,7 @@ use kymo_trace::schema::{Evaluation, GroupReport, RunSummary, SnapshotsHeld};
 use super::beside;
 use super::choices::Choices;
 use super::console::{Console, complain};
+use super::guard;
 use super::numbers::{bytes, count, exact, percent, plural};
 use super::show::Show;
 use super::watch::Watch;
@@ -65,7 +66,16 @@ fn after_help() -> String {
 
 /// The processes that this one was started with, if it was started with others.
 pub fn join(args: &Train) -> Result<Option<Processes>> {
-    Processes::join(&args.choices.parallel(&args.choices.typed()?)?)
+    let parallel = args.choices.parallel(&args.choices.typed()?)?;
+    guard::watch_launcher();
+    Processes::join(&parallel).inspect(|processes| processes.iter().for_each(guard::watch_others))
+}
+
+impl Train {
+    /// Whether the same command goes on with what it has begun, instead of beginning anew or being refused.
+    pub(super) fn goes_on(&self) -> bool {
+        self.output.is_some() && self.resume
+    }
 }
 
 /// Trains, and prints the result; one of several processes tells the others where it fails.
@@ -128,6 +138,9 @@ fn train(args: &Train, processes: Option<&Processes>, out: &mut Console) -> Resu
     }
     let context = session.worker()?.context.clone();
     let mut show = Show::new(&progress, &context, args.json, out);
+    if processes.is_some() {
+        show.name_the_slow(session.worker()?.group.clone());
+    }
     let ending = session.train(&mut show);
     show.close();
     let ending = ending?;

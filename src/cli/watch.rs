@@ -54,11 +54,8 @@ impl Drop for Watch {
 
 /// Lets signals stop the work; `received` becomes the exit code of the last one.
 fn stop_at_signals(progress: &Progress, received: &Arc<AtomicUsize>) -> io::Result<()> {
-    let (ignored, stop) = (ignored(), progress.stop_flag());
-    // Where it cannot be known whether SIGHUP is ignored, it is left as it is: under nohup it must stay so.
-    let hang_up = HANG_UP.filter(|_| ignored.is_some());
-    let is_ignored = |signal: i32| ignored.is_some_and(|mask| mask >> (signal - 1) & 1 == 1);
-    for signal in [SIGINT, SIGTERM].into_iter().chain(hang_up).filter(|&signal| !is_ignored(signal)) {
+    let stop = progress.stop_flag();
+    for signal in signals() {
         let code = 128 + signal;
         // The second one ends the process at once: the first may have come while a disk hangs. Not the second
         // SIGHUP: a terminal that is closed sends one, and its shell another.
@@ -69,6 +66,15 @@ fn stop_at_signals(progress: &Progress, received: &Arc<AtomicUsize>) -> io::Resu
         flag::register(signal, stop.clone())?;
     }
     Ok(())
+}
+
+/// The signals that ask to stop, without those that were ignored when the process began.
+pub(super) fn signals() -> impl Iterator<Item = i32> {
+    let ignored = ignored();
+    // Where it cannot be known whether SIGHUP is ignored, it is left as it is: under nohup it must stay so.
+    let hang_up = HANG_UP.filter(|_| ignored.is_some());
+    let is_ignored = move |signal: i32| ignored.is_some_and(|mask| mask >> (signal - 1) & 1 == 1);
+    [SIGINT, SIGTERM].into_iter().chain(hang_up).filter(move |&signal| !is_ignored(signal))
 }
 
 /// The signals that were ignored when the process began, signal N in bit N - 1, where the system says so.

@@ -7,6 +7,8 @@ mod cli;
 mod examples;
 mod facade;
 mod fixture;
+#[cfg(unix)]
+mod launch;
 mod outputs;
 mod predict;
 #[cfg(unix)]

@@ -19,11 +19,21 @@ pub use error::{Error, Result};
 pub use threads::{Threads, threads};
 pub use traffic::{Bytes, Traffic, all_reduce_bytes};
 
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// What a message is about: a receiver asks for messages by their tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tag(pub u64);
+
+/// Why a group is at an end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct End {
+    /// What has happened.
+    pub error: Error,
+    /// What the worker exits with that has left for a reason of its own; 0 where one was lost.
+    pub code: u8,
+}
 
 /// A worker's endpoint: how it talks to the others.
 ///
@@ -67,8 +77,8 @@ pub trait Comm: Send + Sync {
     /// What went over the wire so far.
     fn traffic(&self) -> Traffic;
 
-    /// Leaves the others for a reason of one's own, which they are told.
-    fn leave(&self, _why: &str) {}
+    /// Leaves the others for a reason of one's own, which they are told, and what this process will exit with.
+    fn leave(&self, _why: &str, _code: u8) {}
 
     /// The machine that a worker is on, where workers are on several.
     fn host(&self, _rank: usize) -> Option<&str> {
@@ -80,8 +90,15 @@ pub trait Comm: Send + Sync {
         self.size()
     }
 
-    /// The worker that this one has been waiting for, and for how long.
+    /// The worker that this one has been waiting for, and for how long. Where that one waits, too, it is the
+    /// one that all of them wait for, as far as this worker knows.
     fn waits_for(&self) -> Option<(usize, Duration)> {
+        None
+    }
+
+    /// Where it is written why this group is at an end, once it is: for those who watch a worker that computes
+    /// and looks at no messages meanwhile. Nothing is written for workers that are threads.
+    fn end(&self) -> Option<Arc<OnceLock<End>>> {
         None
     }
 

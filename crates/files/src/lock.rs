@@ -21,15 +21,9 @@ impl Lock {
         loop {
             let failed = Error::on("cannot lock", path);
             let (mut file, new) = open(path).map_err(&failed)?;
-            let advice = match holder(file.try_lock(), new).map_err(&failed)? {
-                Holder::Here => None,
-                Holder::Elsewhere => Some("wait for it to end, or end it".into()),
-                Holder::Unknown => {
-                    Some(format!("wait for it to end; if it has ended, remove {}", path.display()))
-                }
-            };
-            if let Some(advice) = advice {
-                return Err(Error::on("cannot write", subject)(busy(&mut file, &advice)));
+            let holder = holder(file.try_lock(), new).map_err(&failed)?;
+            if holder != Holder::Here {
+                return Err(Error::on("cannot write", subject)(busy(&mut file, &holder, path)));
             }
             // The holder before may have removed the file after it was opened here: then the lock is on a
             // file that nobody else will find.
@@ -100,11 +94,20 @@ fn holder(answer: Result<(), TryLockError>, new: bool) -> io::Result<Holder> {
 }
 
 /// Says who holds the lock on a file, and what to do about it.
-fn busy(file: &mut File, advice: &str) -> io::Error {
+fn busy(file: &mut File, holder: &Holder, path: &Path) -> io::Error {
     let mut note = String::new();
     // A process that has just taken it may not have written its name yet.
     let named = file.read_to_string(&mut note).is_ok() && !note.is_empty();
     let who = if named { &note } else { "another process" };
+    let elsewhere = named && !note.ends_with(&format!(" on {}", host()));
+    let advice = match holder {
+        Holder::Unknown => format!("wait for it to end; if it has ended, remove {}", path.display()),
+        // A file server keeps the locks of a machine that has disappeared for a while.
+        _ if elsewhere => "wait for it to end, or end it there; if that machine is gone, try again when \
+                           the file server has let go of its locks, usually after a minute or two"
+            .into(),
+        _ => "wait for it to end, or end it".into(),
+    };
     io::Error::new(ErrorKind::ResourceBusy, format!("{who} is writing there; {advice}"))
 }
 
@@ -159,6 +162,19 @@ mod tests {
         assert!(Lock::take(&path, folder.path()).is_err());
         drop(lock);
         assert!(!path.exists());
+    }
+
+    /// Whose machine may have disappeared cannot be known from here: the message says how long it may take.
+    #[test]
+    fn a_holder_on_another_machine_is_told_apart() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        let _lock = Lock::take(&path, folder.path()).unwrap();
+        let here = Lock::take(&path, Path::new("run")).unwrap_err().to_string();
+        assert!(here.ends_with("wait for it to end, or end it"), "{here}");
+        fs::write(&path, format!("process 7 on not-{}", host())).unwrap();
+        let there = Lock::take(&path, Path::new("run")).unwrap_err().to_string();
+        assert!(there.contains("if that machine is gone, try again"), "{there}");
     }
 
     /// A lock on a file that was removed meanwhile keeps nobody out: it must be taken again.

@@ -18,6 +18,12 @@ pub fn is_launched() -> bool {
     LAUNCHED.iter().any(|name| std::env::var_os(name).is_some())
 }
 
+/// This process's number among those that an MPI launcher started, where one did and says so.
+pub fn launched_rank() -> Option<usize> {
+    let said = |name| std::env::var(name).ok()?.parse().ok();
+    ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"].into_iter().find_map(said)
+}
+
 /// Whether this program can use MPI.
 pub const fn is_built_in() -> bool {
     cfg!(feature = "mpi")

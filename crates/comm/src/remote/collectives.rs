@@ -145,7 +145,7 @@ impl Remote {
                 values.copy_from_slice(&sums);
                 return Ok(true);
             }
-            if let Some(error) = self.shared.failed.get() {
+            if let Some(error) = self.shared.failed() {
                 return Err(error.clone());
             }
             self.patience.pause(begun.elapsed());

@@ -12,35 +12,36 @@ pub const BEAT: Duration = Duration::from_millis(500);
 /// What a message of the health lane says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Word {
-    /// I live.
-    Beat,
+    /// I live, and wait for this worker, if for any.
+    Beat(Option<usize>),
     /// I have done my part, and go.
     Done,
-    /// This worker is lost, for this reason.
-    Lost(usize, String),
+    /// This worker is lost, for this reason; what it exits with, or 0 where it did not say so itself.
+    Lost(usize, u8, String),
 }
 
 impl Word {
     /// As words of a message.
     pub fn packed(&self) -> Vec<f32> {
-        let (kind, rank, text) = match self {
-            Word::Beat => (0, 0, ""),
-            Word::Done => (1, 0, ""),
-            Word::Lost(rank, why) => (2, *rank as u32, why.as_str()),
+        let (kind, rank, code, text) = match self {
+            Word::Beat(waits) => (0, waits.map_or(0, |rank| rank as u32 + 1), 0, ""),
+            Word::Done => (1, 0, 0, ""),
+            Word::Lost(rank, code, why) => (2, *rank as u32, u32::from(*code), why.as_str()),
         };
         let bytes = text.bytes().map(u32::from);
-        [kind, rank].into_iter().chain(bytes).map(f32::from_bits).collect()
+        [kind, rank, code].into_iter().chain(bytes).map(f32::from_bits).collect()
     }
 
     /// What a message says; nothing where it makes no sense.
     pub fn unpacked(words: &[f32]) -> Option<Word> {
-        let [kind, rank, text @ ..] = words else { return None };
+        let [kind, rank, code, text @ ..] = words else { return None };
         match kind.to_bits() {
-            0 => Some(Word::Beat),
+            0 => Some(Word::Beat((rank.to_bits() as usize).checked_sub(1))),
             1 => Some(Word::Done),
             2 => {
                 let bytes = text.iter().map(|word| word.to_bits() as u8).collect();
-                Some(Word::Lost(rank.to_bits() as usize, String::from_utf8(bytes).ok()?))
+                let why = String::from_utf8(bytes).ok()?;
+                Some(Word::Lost(rank.to_bits() as usize, code.to_bits() as u8, why))
             }
             _ => None,
         }
@@ -51,20 +52,43 @@ impl Word {
 pub struct Health {
     rank: usize,
     heard: Vec<Instant>,
+    /// Whom each said to wait for when it was heard last.
+    waits: Vec<Option<usize>>,
     done: Vec<bool>,
     beaten: Option<Instant>,
+    /// When it was last asked who is lost.
+    asked: Instant,
     deadline: Duration,
 }
 
 impl Health {
     /// All are heard now.
     pub fn new(rank: usize, size: usize, deadline: Duration) -> Health {
-        Health { rank, heard: vec![Instant::now(); size], done: vec![false; size], beaten: None, deadline }
+        let now = Instant::now();
+        let (heard, waits, done) = (vec![now; size], vec![None; size], vec![false; size]);
+        Health { rank, heard, waits, done, beaten: None, asked: now, deadline }
     }
 
     /// Something came from a worker.
     pub fn hear(&mut self, from: usize) {
         self.heard[from] = Instant::now();
+    }
+
+    /// A worker said whom it waits for.
+    pub fn note(&mut self, from: usize, waits: Option<usize>) {
+        self.waits[from] = waits;
+    }
+
+    /// Whom one really waits for who waits for `first`: a worker of whom nothing is heard, or else the one at
+    /// the end of those who wait for each other.
+    pub fn cause(&self, first: usize) -> usize {
+        let silent = self.watched().filter(|&rank| !self.done[rank] && self.silence(rank) > 4 * BEAT);
+        if let Some(silent) = silent.max_by_key(|&rank| self.silence(rank)) {
+            return silent;
+        }
+        let next = |rank: &usize| self.waits.get(*rank).copied().flatten();
+        // As many steps as there are workers: those who wait in a circle have no end.
+        std::iter::successors(Some(first), next).take(self.heard.len()).last().unwrap_or(first)
     }
 
     /// A worker has done its part.
@@ -104,10 +128,20 @@ impl Health {
         self.heard[rank].elapsed()
     }
 
-    /// A worker that has been silent for too long, and for how long.
-    pub fn lost(&self) -> Option<(usize, Duration)> {
+    /// A worker that has been silent for too long, and for how long. Who was stopped for a while, as all are
+    /// when a job is suspended, has heard nobody meanwhile: then it listens anew.
+    pub fn lost(&mut self) -> Option<(usize, Duration)> {
+        if self.asked.elapsed() > 4 * BEAT {
+            self.heard.fill(Instant::now());
+        }
+        self.asked = Instant::now();
         let silent = self.watched().filter(|&rank| !self.done[rank]);
         silent.map(|rank| (rank, self.silence(rank))).find(|(_, silence)| *silence > self.deadline)
+    }
+
+    /// Whether a worker has done its part.
+    pub fn is_done(&self, rank: usize) -> bool {
+        self.done[rank]
     }
 }
 
@@ -117,11 +151,17 @@ mod tests {
 
     #[test]
     fn words_survive() {
-        for word in [Word::Beat, Word::Done, Word::Lost(3, "on näme: gone".into())] {
+        for word in [
+            Word::Beat(None),
+            Word::Beat(Some(0)),
+            Word::Beat(Some(7)),
+            Word::Done,
+            Word::Lost(3, 2, "on näme: gone".into()),
+        ] {
             assert_eq!(Word::unpacked(&word.packed()), Some(word));
         }
         assert_eq!(Word::unpacked(&[]), None);
-        assert_eq!(Word::unpacked(&[f32::from_bits(9), 0.0]), None);
+        assert_eq!(Word::unpacked(&[f32::from_bits(9), 0.0, 0.0]), None);
     }
 
     #[test]
@@ -138,5 +178,30 @@ mod tests {
         assert_eq!((other.watched(), first.watched()), (0..1, 1..3));
         assert!(other.lost().is_none());
         assert!(other.is_due() && !other.is_due());
+    }
+
+    /// Rank 0 waits for 1, who waits for 2, who computes: 2 is the slow one.
+    #[test]
+    fn the_last_of_those_who_wait_is_waited_for() {
+        let mut health = Health::new(0, 4, Duration::from_secs(60));
+        assert_eq!(health.cause(1), 1);
+        health.note(1, Some(2));
+        assert_eq!((health.cause(1), health.cause(3)), (2, 3));
+        health.note(2, Some(1));
+        assert!([1, 2].contains(&health.cause(1)), "a circle has no end, and is left");
+        health.heard[3] -= 5 * BEAT;
+        assert_eq!(health.cause(1), 3, "who is silent may be stopped, and says nothing of it");
+        health.finish(3);
+        assert_ne!(health.cause(1), 3);
+    }
+
+    /// A job that was suspended as a whole goes on: nobody was heard, but nobody listened either.
+    #[test]
+    fn who_was_stopped_itself_listens_anew() {
+        let mut health = Health::new(0, 2, 5 * BEAT);
+        health.heard[1] -= 6 * BEAT;
+        assert_eq!(health.lost().map(|(rank, _)| rank), Some(1), "it was listened for");
+        health.asked -= 6 * BEAT;
+        assert_eq!(health.lost(), None);
     }
 }

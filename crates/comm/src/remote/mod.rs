@@ -10,6 +10,7 @@
 mod collectives;
 pub mod health;
 mod inbox;
+mod neighbours;
 mod patience;
 pub mod spare;
 pub mod wire;
@@ -21,12 +22,13 @@ use std::time::{Duration, Instant};
 
 use health::{Health, Word};
 use inbox::{Inbox, TRAILER, seal};
+use neighbours::Process;
 use patience::Patience;
 use wire::{Arrival, Lane, Wire};
 
 use crate::error::{Error, Result};
 use crate::traffic::{Counters, Traffic, bytes_of};
-use crate::{Comm, Tag};
+use crate::{Comm, End, Tag};
 
 /// How workers deal with each other.
 #[derive(Clone, Copy, Debug)]
@@ -43,9 +45,6 @@ impl Default for Options {
     }
 }
 
-/// What others read of a worker that leaves, before the reason: it has not been lost.
-pub const STOPPED: &str = " has stopped: ";
-
 /// How long those who leave give their last words to arrive.
 const FAREWELL: Duration = Duration::from_secs(2);
 
@@ -56,19 +55,30 @@ struct Shared {
     wire: Mutex<Box<dyn Wire>>,
     inbox: Mutex<Inbox>,
     health: Mutex<Health>,
+    /// What is known of the others once all have met.
+    others: OnceLock<Others>,
+    /// Whom this worker waits for, and since when.
+    waits: Mutex<Option<(usize, Instant)>>,
     /// Why the group is at an end.
-    failed: OnceLock<Error>,
+    end: Arc<OnceLock<End>>,
     ended: AtomicBool,
     /// When something last moved, in nanoseconds since the beginning.
     moved: AtomicU64,
     begun: Instant,
 }
 
+/// Where workers are.
+struct Others {
+    /// The machine of each.
+    hosts: Vec<String>,
+    /// Those whose processes can be watched.
+    neighbours: Vec<(usize, Process)>,
+}
+
 /// The endpoint of one worker.
 pub struct Remote {
     rank: usize,
     size: usize,
-    hosts: Vec<String>,
     shared: Arc<Shared>,
     beside: Option<JoinHandle<()>>,
     counters: Counters,
@@ -76,8 +86,6 @@ pub struct Remote {
     native_sums: bool,
     /// The number of the next collective; held during one.
     turn: Mutex<u64>,
-    /// Whom this worker waits for, and since when.
-    waits: Mutex<Option<(usize, Instant)>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -117,16 +125,25 @@ impl Shared {
             return;
         }
         match Word::unpacked(&arrival.words) {
-            Some(Word::Beat) => {}
+            Some(Word::Beat(waits)) => health.note(from, waits),
             Some(Word::Done) => health.finish(from),
-            Some(Word::Lost(rank, why)) => self.fail(Error::peer(rank, why)),
+            Some(Word::Lost(rank, code, why)) => self.finish(Error::peer(rank, why), code),
             None => self.fail(Error::peer(from, "sent something that makes no sense")),
         }
     }
 
     fn fail(&self, error: Error) {
+        self.finish(error, 0);
+    }
+
+    fn finish(&self, error: Error, code: u8) {
         // The first reason is the reason.
-        let _ = self.failed.set(error);
+        let _ = self.end.set(End { error, code });
+    }
+
+    /// Why the group is at an end.
+    fn failed(&self) -> Option<&Error> {
+        self.end.get().map(|end| &end.error)
     }
 
     fn say(&self, to: usize, word: &Word) {
@@ -136,29 +153,58 @@ impl Shared {
         }
     }
 
+    /// The machine of a worker, in words.
+    fn host(&self, rank: usize) -> &str {
+        let known = self.others.get().and_then(|others| others.hosts.get(rank));
+        known.map_or("an unknown machine", String::as_str)
+    }
+
     /// What the thread beside the worker does until the end.
-    fn keep(&self, rank: usize, hosts: &[String]) {
+    fn keep(&self, rank: usize, size: usize) {
+        let (mut looked, mut missed) = (Instant::now(), None);
         while !self.ended.load(Ordering::Acquire) {
             self.progress();
             let (due, lost) = {
                 let mut health = lock(&self.health);
                 (health.is_due(), health.lost())
             };
-            if let (Some((lost, silence)), None) = (lost, self.failed.get()) {
-                let host = hosts.get(lost).map_or("an unknown machine", String::as_str);
-                let why = format!("on {host} has been silent for {:.0} s", silence.as_secs_f64());
-                self.fail(Error::peer(lost, why.clone()));
-                (0..hosts.len())
-                    .filter(|&to| to != rank && to != lost)
-                    .for_each(|to| self.say(to, &Word::Lost(lost, why.clone())));
+            if let Some((lost, silence)) = lost {
+                self.lose(lost, &format!("has been silent for {:.0} s", silence.as_secs_f64()), rank, size);
+            }
+            if looked.elapsed() >= neighbours::LOOK {
+                let dead = self.dead();
+                // Not at first sight: its last words may say more.
+                if let Some((lost, process)) = dead.filter(|dead| missed == Some(*dead)) {
+                    self.lose(lost, &format!("has died: its process {} is gone", process.id), rank, size);
+                }
+                (looked, missed) = (Instant::now(), dead);
             }
             if due {
-                // Not with the lock: threads that move messages take the wire first.
+                let waits = lock(&self.waits).map(|(from, _)| from);
+                // Not with the lock: whoever moves messages takes the wire first.
                 let watched = lock(&self.health).watched();
-                watched.for_each(|to| self.say(to, &Word::Beat));
+                watched.for_each(|to| self.say(to, &Word::Beat(waits)));
             }
             std::thread::sleep(self.nap());
         }
+    }
+
+    /// A worker of this machine that has not done its part, and whose process is gone.
+    fn dead(&self) -> Option<(usize, Process)> {
+        let neighbours = &self.others.get()?.neighbours;
+        let gone = neighbours.iter().filter(|(_, process)| !process.lives());
+        gone.copied().find(|&(rank, _)| !lock(&self.health).is_done(rank))
+    }
+
+    /// A worker counts as lost, and everybody is told, unless the group is at its end already.
+    fn lose(&self, lost: usize, how: &str, rank: usize, size: usize) {
+        if self.failed().is_some() {
+            return;
+        }
+        let why = format!("on {} {how}", self.host(lost));
+        self.fail(Error::peer(lost, why.clone()));
+        let others = (0..size).filter(|&to| to != rank && to != lost);
+        others.for_each(|to| self.say(to, &Word::Lost(lost, 0, why.clone())));
     }
 
     /// Short while messages are moving, longer where nothing has moved for a while.
@@ -175,37 +221,49 @@ impl Remote {
     /// An endpoint over a wire, whose other ends are opened by the others at the same time. `host` is the
     /// machine that this worker is on.
     pub fn connect(wire: Box<dyn Wire>, host: &str, options: Options) -> Result<Remote> {
+        Remote::connect_as(wire, host, Process::this(), options)
+    }
+
+    fn connect_as(
+        wire: Box<dyn Wire>,
+        host: &str,
+        process: Option<Process>,
+        options: Options,
+    ) -> Result<Remote> {
         let (rank, size) = (wire.rank(), wire.size());
         let begun = Instant::now();
         let shared = Arc::new(Shared {
             health: Mutex::new(Health::new(rank, size, options.deadline)),
             inbox: Mutex::default(),
             wire: Mutex::new(wire),
-            failed: OnceLock::new(),
+            others: OnceLock::new(),
+            waits: Mutex::new(None),
+            end: Arc::default(),
             ended: AtomicBool::new(false),
             moved: AtomicU64::new(0),
             begun,
         });
+        // From the beginning: a machine may disappear while all meet.
+        let beside = shared.clone();
+        let thread = std::thread::Builder::new().name("post".into()).spawn(move || beside.keep(rank, size));
         let mut remote = Remote {
             rank,
             size,
-            hosts: Vec::new(),
             shared,
-            beside: None,
+            // Without it messages move when somebody waits for them, and nobody is found to be lost.
+            beside: thread.ok(),
             counters: Counters::default(),
             patience: Patience::alone(),
             native_sums: options.native_sums,
             turn: Mutex::new(0),
-            waits: Mutex::new(None),
         };
-        let names = remote.all_gather(host.as_bytes())?;
-        remote.hosts = names.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
+        let texts = remote.all_gather(neighbours::described(host, process).as_bytes())?;
+        let all: Vec<_> = texts.iter().map(|text| neighbours::read(&String::from_utf8_lossy(text))).collect();
+        let neighbours = neighbours::watched(rank, &all);
+        let hosts = all.into_iter().map(|(host, _)| host).collect();
+        // It is set once, here.
+        let _ = remote.shared.others.set(Others { hosts, neighbours });
         remote.patience = Patience::among(remote.beside());
-        let (shared, hosts) = (remote.shared.clone(), remote.hosts.clone());
-        let keep = move || shared.keep(rank, &hosts);
-        let thread = std::thread::Builder::new().name("post".into()).spawn(keep);
-        // Without it messages move when somebody waits for them, and nobody is found to be lost.
-        remote.beside = thread.ok();
         // What was said so far is not part of the work.
         remote.counters = Counters::default();
         Ok(remote)
@@ -228,23 +286,23 @@ impl Remote {
             return Ok(found);
         }
         let begun = Instant::now();
-        *lock(&self.waits) = Some((from, begun));
+        *lock(&self.shared.waits) = Some((from, begun));
         let found = loop {
             self.shared.progress();
             if let Some(found) = look() {
                 break Ok(found);
             }
-            if let Some(error) = self.shared.failed.get() {
+            if let Some(error) = self.shared.failed() {
                 break Err(error.clone());
             }
             self.patience.pause(begun.elapsed());
         };
-        *lock(&self.waits) = None;
+        *lock(&self.shared.waits) = None;
         found
     }
 
     fn post(&self, to: usize, lane: Lane, words: Vec<f32>) -> Result<()> {
-        if let Some(error) = self.shared.failed.get() {
+        if let Some(error) = self.shared.failed() {
             return Err(error.clone());
         }
         let mut wire = lock(&self.shared.wire);
@@ -275,7 +333,7 @@ impl Remote {
             return self.tell(&Word::Done);
         }
         let begun = Instant::now();
-        let waits = !matches!(self.shared.failed.get(), Some(Error::Peer { rank: 0, .. }));
+        let waits = !matches!(self.shared.failed(), Some(Error::Peer { rank: 0, .. }));
         while waits && begun.elapsed() < LAST_WORDS && !lock(&self.shared.health).first_has_gone() {
             self.shared.progress();
             std::thread::sleep(Duration::from_micros(200));
@@ -321,7 +379,7 @@ impl Comm for Remote {
                 self.counters.messages(0, self.bytes(from, message.len()));
                 Ok(Some(message))
             }
-            None => self.shared.failed.get().map_or(Ok(None), |error| Err(error.clone())),
+            None => self.shared.failed().map_or(Ok(None), |error| Err(error.clone())),
         }
     }
 
@@ -349,25 +407,30 @@ impl Comm for Remote {
         self.counters.read()
     }
 
-    fn leave(&self, why: &str) {
-        let host = self.hosts.get(self.rank).map_or("", String::as_str);
-        if self.shared.failed.get().is_none() {
-            self.tell(&Word::Lost(self.rank, format!("on {host}{STOPPED}{why}")));
+    fn leave(&self, why: &str, code: u8) {
+        let host = self.shared.host(self.rank);
+        if self.shared.failed().is_none() {
+            self.tell(&Word::Lost(self.rank, code, format!("on {host} has stopped: {why}")));
         }
         self.shared.fail(Error::peer(self.rank, "has left"));
     }
 
     fn host(&self, rank: usize) -> Option<&str> {
-        self.hosts.get(rank).map(String::as_str)
+        self.shared.others.get()?.hosts.get(rank).map(String::as_str)
     }
 
     fn beside(&self) -> usize {
-        let mine = self.hosts.get(self.rank);
-        self.hosts.iter().filter(|host| Some(*host) == mine).count().max(1)
+        let mine = self.host(self.rank);
+        (0..self.size).filter(|&rank| self.host(rank) == mine).count().max(1)
     }
 
     fn waits_for(&self) -> Option<(usize, Duration)> {
-        lock(&self.waits).map(|(from, since)| (from, since.elapsed()))
+        let (from, since) = (*lock(&self.shared.waits))?;
+        Some((lock(&self.shared.health).cause(from), since.elapsed()))
+    }
+
+    fn end(&self) -> Option<Arc<OnceLock<End>>> {
+        Some(self.shared.end.clone())
     }
 
     fn recycle(&self, values: Vec<f32>) {
@@ -384,16 +447,16 @@ impl Drop for Remote {
     /// for one that has died.
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.leave("it has panicked");
+            self.leave("it has panicked", 0);
         }
-        if self.shared.failed.get().is_none() {
+        if self.shared.failed().is_none() {
             self.tell(&Word::Done);
-            while !lock(&self.shared.health).are_done() && self.shared.failed.get().is_none() {
+            while !lock(&self.shared.health).are_done() && self.shared.failed().is_none() {
                 self.shared.progress();
                 std::thread::sleep(Duration::from_micros(200));
             }
         }
-        if self.shared.failed.get().is_some() {
+        if self.shared.failed().is_some() {
             self.go();
         }
         self.shared.ended.store(true, Ordering::Release);
@@ -401,7 +464,7 @@ impl Drop for Remote {
             // It ends within a millisecond, or has ended by a panic that has been told.
             let _ = thread.join();
         }
-        lock(&self.shared.wire).close(self.shared.failed.get().is_none());
+        lock(&self.shared.wire).close(self.shared.failed().is_none());
     }
 }
 

@@ -157,14 +157,15 @@ fn a_slow_worker_is_waited_for_and_named() {
 fn the_reason_for_leaving_reaches_everybody() {
     let found = together(3, LONG, |comm, _| {
         if comm.rank() == 1 {
-            comm.leave("the store is damaged");
-            return Ok(());
+            comm.leave("the store is damaged", 3);
+            return (Ok(()), 0);
         }
-        comm.barrier()
+        let met = comm.barrier();
+        (met, comm.end().unwrap().get().unwrap().code)
     });
     for rank in [0, 2] {
         let expected = Error::peer(1, "on host-0 has stopped: the store is damaged");
-        assert_eq!(found[rank], Err(expected));
+        assert_eq!(found[rank], (Err(expected), 3));
     }
 }
 
@@ -204,4 +205,46 @@ fn workers_that_disagree_find_out() {
         (comm.broadcast(7, vec![]), comm.send(9, Tag(1), vec![]), comm.receive(2, Tag(1)).map(drop))
     });
     assert!(found.iter().all(|(one, two, three)| one.is_err() && two.is_err() && three.is_err()));
+}
+
+/// A process that was killed is missed at once, by all, though nobody waits for it and the deadline is far.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_killed_process_is_lost_at_once() {
+    let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+    let queues: Vec<Queue> = (0..3).map(|_| Queue::default()).collect();
+    let connect = |rank: usize| {
+        let wire = Queues { rank, queues: queues.clone(), cut: Arc::default() };
+        let process = if rank == 1 { Process::living(child.id()) } else { Process::this() };
+        // The third is on another machine, and has to be told.
+        let host = if rank == 2 { "far" } else { "near" };
+        let options = Options { deadline: LONG, ..Options::default() };
+        Remote::connect_as(Box::new(wire), host, process, options).unwrap()
+    };
+    let remotes: Vec<Remote> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..3).map(|rank| scope.spawn(move || connect(rank))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let ends = [0, 2].map(|rank| remotes[rank].end().unwrap());
+    assert!(ends.iter().all(|end| end.get().is_none()));
+    child.kill().unwrap();
+    let id = child.id();
+    let expected = Error::peer(1, format!("on near has died: its process {id} is gone"));
+    assert_eq!(remotes[2].receive(0, Tag(5)), Err(expected.clone()), "who waits for another learns it, too");
+    assert!(ends.iter().all(|end| end.get() == Some(&End { error: expected.clone(), code: 0 })));
+    // Only its process was killed: the endpoint itself would wait for the others.
+    remotes[1].leave("it was killed", 0);
+    child.wait().unwrap();
+}
+
+/// Whose machine disappears while all meet is missed, too.
+#[test]
+fn a_worker_that_never_comes_is_lost() {
+    let queues: Vec<Queue> = (0..2).map(|_| Queue::default()).collect();
+    let wire = Queues { rank: 0, queues, cut: Arc::default() };
+    let options = Options { deadline: Duration::from_millis(300), ..Options::default() };
+    let Err(Error::Peer { rank: 1, what }) = Remote::connect(Box::new(wire), "here", options) else {
+        panic!()
+    };
+    assert_eq!(what, "on an unknown machine has been silent for 0 s");
 }

@@ -8,7 +8,7 @@ mod processes;
 mod report;
 mod threads;
 
-pub use processes::Processes;
+pub use processes::{Place, Processes};
 pub use threads::{InProcess, most_threads};
 
 use std::sync::Arc;

@@ -1,10 +1,10 @@
 //! One worker a process, which a launcher of MPI has started together on one machine or on many.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use kymo_comm::mpi;
-use kymo_comm::remote::{Options, STOPPED};
+use kymo_comm::remote::Options;
+use kymo_comm::{End, mpi};
 
 use super::Launcher;
 use crate::config::{Parallel, Sums};
@@ -52,7 +52,7 @@ impl Processes {
     }
 
     /// What the first process has, at every one.
-    pub fn told(&self, bytes: Vec<u8>) -> Result<Vec<u8>> {
+    pub fn shared(&self, bytes: Vec<u8>) -> Result<Vec<u8>> {
         self.group.broadcast(bytes)
     }
 
@@ -65,25 +65,59 @@ impl Processes {
     ) -> Result<T> {
         if self.leads() {
             let found = find()?;
-            self.told(write(&found))?;
+            self.shared(write(&found))?;
             return Ok(found);
         }
-        read(&self.told(Vec::new())?).ok_or_else(|| Error::peer(0, "said something that makes no sense"))
+        read(&self.shared(Vec::new())?).ok_or_else(|| Error::peer(0, "said something that makes no sense"))
     }
 
     /// Tells the others why this process cannot go on. They know already where one of them is the reason, and
     /// where all were asked to stop.
     pub fn leave(&self, error: &Error) {
         if !matches!(error.class(), Class::Peer | Class::Stopped) {
-            self.group.leave(&error.to_string());
+            self.group.leave(&error.to_string(), error.class().exit_code());
         }
     }
 
-    /// Whether this process is the one to tell the user of an error: the first one, or the one after it where
-    /// the first one is lost. A first one that has stopped speaks of it itself.
+    /// Where it is written why these processes are at an end, once they are.
+    pub fn end(&self) -> Option<Arc<OnceLock<End>>> {
+        self.group.end()
+    }
+
+    /// Whether this process is the one to tell the user of an error.
     pub fn speaks_of(&self, error: &Error) -> bool {
-        let lost_first = matches!(error, Error::Peer { rank: 0, what } if !what.contains(STOPPED));
-        self.leads() || lost_first && self.group.rank() == 1
+        self.place().speaks_of(error, self.told())
+    }
+
+    /// What the process exits with that ended the work for a reason of its own: all others do the same, since
+    /// launchers pass on what the first of them exits with. 0 where there is none.
+    pub fn told(&self) -> u8 {
+        self.end().and_then(|end| Some(end.get()?.code)).unwrap_or(0)
+    }
+
+    /// Where this process is among the others.
+    pub fn place(&self) -> Place {
+        let first = self.group.host(0);
+        // Whoever loses the first process may have lost its whole machine.
+        let away = (1..self.count()).find(|&rank| self.group.host(rank) != first);
+        Place { rank: self.group.rank(), deputy: away.unwrap_or(1) }
+    }
+}
+
+/// Where a process is among the others.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    rank: usize,
+    /// The one that speaks where the first one is lost.
+    deputy: usize,
+}
+
+impl Place {
+    /// Whether this process is the one to tell the user of an error: the first one, or another where the
+    /// first one is lost, and not gone with a code of its own and words.
+    pub fn speaks_of(self, error: &Error, code: u8) -> bool {
+        let lost_first = matches!(error, Error::Peer { rank: 0, .. }) && code == 0;
+        self.rank == 0 || lost_first && self.rank == self.deputy
     }
 }
 

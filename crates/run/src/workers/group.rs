@@ -1,11 +1,11 @@
 //! A worker among others: who they are, what moves between them, and where the time goes.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use kymo_comm::packing::{packed, unpacked};
-use kymo_comm::{Comm, Tag, Traffic, threads};
+use kymo_comm::{Comm, End, Tag, Traffic, threads};
 use kymo_trace::{Kind, Recorder};
 
 use super::tag::RowTag;
@@ -74,14 +74,19 @@ impl WorkerGroup {
         self.comm.beside()
     }
 
-    /// Tells the others why this worker cannot go on.
-    pub fn leave(&self, why: &str) {
-        self.comm.leave(why);
+    /// Tells the others why this worker cannot go on, and what its process exits with.
+    pub fn leave(&self, why: &str, code: u8) {
+        self.comm.leave(why, code);
     }
 
     /// The worker that this one has been waiting for, and for how long.
     pub fn waits_for(&self) -> Option<(usize, std::time::Duration)> {
         self.comm.waits_for()
+    }
+
+    /// Where it is written why the group is at an end, once it is.
+    pub fn end(&self) -> Option<Arc<OnceLock<End>>> {
+        self.comm.end()
     }
 
     /// Waits until every worker is here.

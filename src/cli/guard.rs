@@ -1,0 +1,67 @@
+//! Ends a process among others that would go on for nothing: its launcher has ended, or a worker is lost and
+//! this one has not seen it, since it computes. What was being written is left as by a kill.
+
+use std::time::Duration;
+
+use kymo_comm::{End, mpi};
+use kymo_run::launch::Processes;
+use kymo_run::{Class, Error};
+
+use super::console::complain;
+
+/// How often it is looked.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// How long a worker may take to see by itself that another is lost, and to end.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Ends this process when its launcher ends, where there is one: whoever starts the training again must not
+/// find it going on. From before others are joined, which may take as long as it likes.
+#[cfg(unix)]
+pub fn watch_launcher() {
+    use std::os::unix::process::parent_id;
+    let Some(rank) = mpi::launched_rank() else { return };
+    let launcher = parent_id();
+    watch(move || {
+        (parent_id() != launcher).then(|| {
+            let text = format!(
+                "the launcher, process {launcher}, has ended, and this worker with it; start the command \
+                 again with --resume"
+            );
+            (0, (rank == 0).then_some(text))
+        })
+    });
+}
+
+/// Elsewhere it is not known who started a process.
+#[cfg(not(unix))]
+pub fn watch_launcher() {}
+
+/// Ends this process when it has not ended by itself after another was lost.
+pub fn watch_others(processes: &Processes) {
+    let (Some(end), place) = (processes.end(), processes.place()) else { return };
+    watch(move || {
+        let End { error, code } = end.get()?.clone();
+        std::thread::sleep(GRACE);
+        let error = Error::from(error);
+        Some((code, place.speaks_of(&error, code).then(|| error.to_string())))
+    });
+}
+
+/// Looks again and again; ends the process when there is a reason, which is said where this process is the
+/// one to say it, with the code of the process that decided it.
+fn watch(mut reason: impl FnMut() -> Option<(u8, Option<String>)> + Send + 'static) {
+    let look = move || {
+        loop {
+            if let Some((code, said)) = reason() {
+                said.iter().for_each(|text| complain(&format!("error: {text}")));
+                // At once: what is left to be done at an orderly end may wait for the lost one.
+                let code = if code == 0 { Class::Peer.exit_code() } else { code };
+                signal_hook::low_level::exit(code.into());
+            }
+            std::thread::sleep(LOOK);
+        }
+    };
+    // Where there is no thread for it, the launcher ends the processes it has started.
+    let _ = std::thread::Builder::new().name("guard".into()).spawn(look);
+}
