@@ -1,6 +1,6 @@
 """Kills at random moments: a training with several processes, killed and resumed until it ends.
 
-    python3 bench/kills.py [--kills 100] [--ranks 3] [--seed 1] [--binary FILE] [--output bench/results/kills.md]
+    python3 bench/kills.py [--kills 100] [--ranks 3] [--seed 1] [--binary FILE] [--output FILE]
 
 Each training is killed several times: a rank, all at once, or mpirun itself, after a time drawn from all that
 it takes (joining MPI, reading, training, validation, checkpoints, the test), or right after names in its
@@ -184,10 +184,10 @@ def main():
             print(f"{sum(trial.done.values())} kills, {trainings} trainings", flush=True)
         report = f"""# Kills at random moments
 
-`python3 bench/kills.py --kills {args.kills} --ranks {args.ranks} --seed {args.seed}`: {trainings} trainings of
-{args.ranks} processes each, by turns with {", ".join(name.split()[0] for name in STRATEGIES)}, killed
-{sum(trial.done.values())} times and resumed each time. All came to the checkpoint, bit for bit, and to the metrics of one
-that was left alone, and left nothing else behind. After a kill all workers had ended within
+`python3 bench/kills.py --kills {args.kills} --ranks {args.ranks} --seed {args.seed}`: {trainings}
+trainings of {args.ranks} processes each, by turns with {", ".join(name.split()[0] for name in STRATEGIES)}, killed
+{sum(trial.done.values())} times and resumed each time. All came to the checkpoint, bit for bit, and to the
+metrics of one that was left alone, and left nothing else behind. After a kill all workers had ended within
 {trial.slowest:.1f} s at most.
 
 | killed | times |
@@ -195,8 +195,8 @@ that was left alone, and left nothing else behind. After a kill all workers had 
 {chr(10).join(f"| {victim} | {times} |" for victim, times in sorted(trial.done.items()))}
 
 mpirun exited with {", ".join(f"{code} ({times} times)" for code, times in sorted(trial.codes.items()))}; -9 is
-where it was killed itself. {trial.hung} times it had not ended {LIMIT} s after the last of its workers, and was killed, as
-`kymo launch` does.
+where it was killed itself. {trial.hung} times it had not ended {LIMIT} s after
+the last of its workers, and was killed, as `kymo launch` does.
 """
         print(report)
         if args.output:

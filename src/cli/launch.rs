@@ -200,7 +200,8 @@ impl Hung {
                 None => self.seen = None,
             }
         }
-        self.seen.is_some_and(|seen| seen.elapsed() > HUNG)
+        // Said once: it takes a moment until it has ended.
+        self.seen.take_if(|seen| seen.elapsed() > HUNG).is_some()
     }
 }
 
