@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::{Args, Parser};
+use kymo_comm::remote::neighbours::Process;
 use kymo_run::{Class, Error, Result};
 use signal_hook::flag;
 
@@ -69,12 +70,17 @@ pub fn run(args: &Launch, out: &Console) -> Result<u8> {
     let mut stopped = false;
     for number in 1u32.. {
         let begun = Instant::now();
-        let mut child = start(&args.command)?;
+        let (mut child, mut hung) = (start(&args.command)?, Hung::default());
         let status = loop {
             let signal = received.swap(0, Ordering::Relaxed);
             if signal > 0 {
                 stopped = true;
                 pass_on(&mut child, signal as i32);
+            }
+            if hung.is_hung(child.id()) {
+                say("all processes that the launcher has started have ended, and it has not: it is killed");
+                // One that has ended meanwhile needs no signal.
+                let _ = child.kill();
             }
             match child.try_wait().map_err(Error::resource("cannot wait for", Path::new(&args.command[0])))? {
                 Some(status) => break status,
@@ -165,6 +171,53 @@ fn pass_on(child: &mut Child, signal: i32) {
 #[cfg(not(unix))]
 fn pass_on(child: &mut Child, _: i32) {
     let _ = child.kill();
+}
+
+/// Launchers that end when the processes they have started end, or ought to: mpirun of Open MPI 4.1 may wait
+/// for ever where one was killed while all joined, and does not even end when it is asked to.
+const LAUNCHERS: [&str; 4] = ["mpirun", "mpiexec", "orterun", "prterun"];
+
+/// How long such a launcher may take to end.
+const HUNG: Duration = Duration::from_secs(5);
+
+/// Whether a launcher has lost all that it started.
+#[derive(Default)]
+struct Hung {
+    looked: Option<Instant>,
+    /// When it was last seen with processes that live, if it ever was.
+    seen: Option<Instant>,
+}
+
+impl Hung {
+    /// To be asked again and again; where the system does not tell, no launcher hangs.
+    fn is_hung(&mut self, launcher: u32) -> bool {
+        if self.looked.is_none_or(|looked| looked.elapsed() > HUNG / 10) {
+            self.looked = Some(Instant::now());
+            match has_children(launcher) {
+                Some(true) => self.seen = Some(Instant::now()),
+                // It may still be about to start some, or wait for their ends.
+                Some(false) => {}
+                None => self.seen = None,
+            }
+        }
+        // Said once: it takes a moment until it has ended.
+        self.seen.take_if(|seen| seen.elapsed() > HUNG).is_some()
+    }
+}
+
+/// Whether a launcher has processes that live; nothing where it is none, or cannot be known.
+fn has_children(launcher: u32) -> Option<bool> {
+    let folder = format!("/proc/{launcher}");
+    let name = std::fs::read_to_string(format!("{folder}/comm")).ok()?;
+    if !LAUNCHERS.contains(&name.trim()) {
+        return None;
+    }
+    let mut children = Vec::new();
+    for thread in std::fs::read_dir(format!("{folder}/task")).ok()?.flatten() {
+        let list = std::fs::read_to_string(thread.path().join("children")).ok()?;
+        children.extend(list.split_whitespace().filter_map(|id| id.parse::<u32>().ok()));
+    }
+    Some(children.into_iter().any(|id| Process::living(id).is_some()))
 }
 
 /// The exit code; for what a signal ended, that which shells give it.

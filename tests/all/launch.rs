@@ -99,3 +99,18 @@ fn signals_are_passed_on_and_end_it() {
         std::fs::remove_file(bench.path("ready")).unwrap();
     }
 }
+
+/// A launcher that does not end though all it has started has: it is killed, and started again.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_launcher_that_hangs_is_killed() {
+    let bench = Bench::new();
+    std::fs::create_dir(bench.path("bin")).unwrap();
+    std::os::unix::fs::symlink("/bin/sh", bench.path("bin/mpirun")).unwrap();
+    // A shell that has asked for no exit code yet, and waits for what nobody writes.
+    bench.file("hangs", "echo >> starts\nsleep 2 &\nread line < pipe\n");
+    bench.command(Command::new("mkfifo").arg("pipe"));
+    let answer = bench.kymo("launch --retries 1 --pause 0 -- bin/mpirun hangs");
+    assert_eq!((answer.code, starts(&bench)), (137, 2), "{}", answer.err);
+    assert_eq!(answer.err.matches("it has not: it is killed").count(), 2, "{}", answer.err);
+}

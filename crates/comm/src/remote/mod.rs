@@ -10,7 +10,7 @@
 mod collectives;
 pub mod health;
 mod inbox;
-mod neighbours;
+pub mod neighbours;
 mod patience;
 pub mod spare;
 pub mod wire;
