@@ -182,10 +182,12 @@ def main():
             trial.whole(line)
             trial.compare(run, whole[name])
             print(f"{sum(trial.done.values())} kills, {trainings} trainings", flush=True)
+        names_of = ", ".join(name.split()[0] for name in STRATEGIES)
+        codes = ", ".join(f"{code} ({times} times)" for code, times in sorted(trial.codes.items()))
         report = f"""# Kills at random moments
 
 `python3 bench/kills.py --kills {args.kills} --ranks {args.ranks} --seed {args.seed}`: {trainings}
-trainings of {args.ranks} processes each, by turns with {", ".join(name.split()[0] for name in STRATEGIES)}, killed
+trainings of {args.ranks} processes each, by turns with {names_of}, killed
 {sum(trial.done.values())} times and resumed each time. All came to the checkpoint, bit for bit, and to the
 metrics of one that was left alone, and left nothing else behind. After a kill all workers had ended within
 {trial.slowest:.1f} s at most.
@@ -194,7 +196,7 @@ metrics of one that was left alone, and left nothing else behind. After a kill a
 |---|---|
 {chr(10).join(f"| {victim} | {times} |" for victim, times in sorted(trial.done.items()))}
 
-mpirun exited with {", ".join(f"{code} ({times} times)" for code, times in sorted(trial.codes.items()))}; -9 is
+mpirun exited with {codes}; -9 is
 where it was killed itself. {trial.hung} times it had not ended {LIMIT} s after
 the last of its workers, and was killed, as `kymo launch` does.
 """

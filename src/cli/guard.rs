@@ -15,7 +15,7 @@ const LOOK: Duration = Duration::from_millis(200);
 /// How long a worker may take to see by itself that another is lost, and to end.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Ends this process when its launcher ends, where there is one: whoever starts the training again must not
+/// Ends this process when its launcher ends, where there is one: a training that is started again must not
 /// find it going on. From before others are joined, which may take as long as it likes.
 #[cfg(unix)]
 pub fn watch_launcher() {

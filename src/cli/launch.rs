@@ -129,7 +129,8 @@ fn check(command: &[OsString]) -> Result<()> {
         if let Ok(Command { verb: Verb::Train(train), .. }) = Command::try_parse_from(&command[at..])
             && !train.goes_on()
         {
-            let problem = "kymo train has to be given both -o RUN and --resume here: without them a new start \
+            let problem = "kymo train has to be given both -o RUN and --resume here: without them a new \
+                           start \
                            would not go on where the last one ended";
             return Err(Error::settings("COMMAND", problem));
         }

@@ -3,6 +3,8 @@
 //!
 //! Ten seconds are what others may take to end; nothing else is decided by the clock.
 
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
+
 #[allow(dead_code)]
 #[path = "../all/fixture.rs"]
 mod fixture;

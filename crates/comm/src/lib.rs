@@ -77,7 +77,7 @@ pub trait Comm: Send + Sync {
     /// What went over the wire so far.
     fn traffic(&self) -> Traffic;
 
-    /// Leaves the others for a reason of one's own, which they are told, and what this process will exit with.
+    /// Leaves the others for a reason of one's own, which they are told, and what this process exits with.
     fn leave(&self, _why: &str, _code: u8) {}
 
     /// The machine that a worker is on, where workers are on several.
@@ -96,8 +96,8 @@ pub trait Comm: Send + Sync {
         None
     }
 
-    /// Where it is written why this group is at an end, once it is: for those who watch a worker that computes
-    /// and looks at no messages meanwhile. Nothing is written for workers that are threads.
+    /// Where it is written why this group is at an end, once it is: for those who watch a worker that
+    /// computes and looks at no messages meanwhile. Nothing is written for workers that are threads.
     fn end(&self) -> Option<Arc<OnceLock<End>>> {
         None
     }

@@ -98,7 +98,7 @@ impl Processes {
     /// Where this process is among the others.
     pub fn place(&self) -> Place {
         let first = self.group.host(0);
-        // Whoever loses the first process may have lost its whole machine.
+        // Those who lose the first process may have lost its whole machine.
         let away = (1..self.count()).find(|&rank| self.group.host(rank) != first);
         Place { rank: self.group.rank(), deputy: away.unwrap_or(1) }
     }
