@@ -56,15 +56,16 @@ def main():
     parser.add_argument("--kymo", required=True)
     parser.add_argument("--rates", nargs="+", default=["1gbit", "100mbit"])
     parser.add_argument("--strategies", nargs="+", default=STRATEGIES)
-    parser.add_argument("--epochs", type=int, default=6)
+    parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--share", type=float, default=0.6, help="of a core, for each host")
     parser.add_argument("--latency", type=float, default=2e-4)
-    parser.add_argument("--graph", nargs="+", default="power-law --vertices 20000 --edges 200000 --steps 24 "
-                        "--edge-change 0.1 --features 32".split())
-    parser.add_argument("--train", nargs="+",
-                        default="--model wd-gcn --layers 2 --hidden 32 --set train.patience=0".split())
+    parser.add_argument("--graph", default="power-law --vertices 10000 --edges 100000 --steps 20 "
+                        "--edge-change 0.1 --features 32", help="what `kymo generate` is asked for")
+    parser.add_argument("--train", default="--model wd-gcn --layers 2 --hidden 32 --set train.patience=0",
+                        help="options of `kymo train` and `kymo plan`")
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
+    args.graph, args.train = args.graph.split(), args.train.split()
     work = pathlib.Path(tempfile.mkdtemp())
     wrapper = work / "on-host"
     wrapper.write_text(WRAPPER % GROUPS)
@@ -74,18 +75,29 @@ def main():
     subprocess.run([args.kymo, "generate", *args.graph, "-o", store, "--quiet"], check=True)
     how = [*args.train, "--epochs", args.epochs, "--threads", "1", "--quiet"]
     costs = ["--set", "parallel.costs=edges"]
-    across("1gbit", 1, wrapper, [args.kymo, "train", store, *how, "-o", work / "alone"])
+    # The pace of a worker, with all three at work: cores share more than the groups divide.
+    alone = "echo $$ > {}/kymo-node-{}/tasks; exec \"$@\""
+    command = [args.kymo, "train", store, *how, "-o"]
+    paces = []
+    for number in (1, 2, 3):
+        line = [*map(str, command), str(work / f"alone-{number}")]
+        start = ["sh", "-c", alone.format(GROUPS, number), "sh", *line]
+        paces.append(subprocess.Popen(start, stdout=subprocess.DEVNULL))
+    if any(pace.wait() for pace in paces):
+        raise SystemExit("a worker alone failed")
     edges = None
     rows = []
     for rate in args.rates:
         planned = subprocess.run(
-            [args.kymo, "plan", store, *args.train, *costs, "--workers", "3", "--strategy",
-             ",".join(args.strategies), "--exact", "--pace", work / "alone", "--wire", WIRE[rate], "--latency",
-             str(args.latency), "--json"], check=True, stdout=subprocess.PIPE)
+            [args.kymo, "plan", store, *args.train, *costs, "--workers", "3",
+             "--strategy", ",".join(args.strategies), "--exact", "--pace", work / "alone-2",
+             "--wire", WIRE[rate], "--latency", str(args.latency), "--json"],
+            check=True, stdout=subprocess.PIPE)
         plans = {plan["strategy"]: plan for plan in json.loads(planned.stdout)}
         for strategy in args.strategies:
             run = work / f"{strategy}-{rate}"
-            across(rate, 3, wrapper, [args.kymo, "train", store, *how, *costs, "--strategy", strategy, "-o", run])
+            command = [args.kymo, "train", store, *how, *costs, "--strategy", strategy, "-o", run]
+            across(rate, 3, wrapper, command)
             plan, summary = plans[strategy], json.load(open(run / "summary.json"))
             edges = sum(share["edges"] for share in plan["workers"])
             epochs = seconds(run)
@@ -93,10 +105,10 @@ def main():
             sent = sum(sum(worker["sent"]) for worker in summary["workers"]["workers"]) / args.epochs
             foretold = sum(sum(share["sent"].values()) for share in plan["workers"])
             hidden = summary["workers"]["summary"].get("hidden")
-            row = {"rate": rate, "strategy": strategy, "seconds": took, "planned": plan["seconds"],
-                   "ratio": plan["seconds"] / took, "bytes": sent, "planned_bytes": foretold, "hidden": hidden}
-            rows.append(row)
-            print(f"{rate:8} {strategy:13} {took:8.3f} s, planned {plan['seconds']:8.3f} ({row['ratio']:.2f}); "
+            planned, ratio = plan["seconds"], plan["seconds"] / took
+            rows.append({"rate": rate, "strategy": strategy, "seconds": took, "planned": planned,
+                         "ratio": ratio, "bytes": sent, "planned_bytes": foretold, "hidden": hidden})
+            print(f"{rate:8} {strategy:13} {took:8.3f} s, planned {planned:8.3f} ({ratio:.2f}); "
                   f"{sent / 1e6:9.2f} MB, planned {foretold / 1e6:9.2f}; hidden {hidden}", flush=True)
             shutil.rmtree(run)
     json.dump({"graph": args.graph, "train": args.train, "share": args.share, "rows": rows},

@@ -309,6 +309,7 @@ impl Pricing<'_> {
         let mut sent = vec![Sent::default(); workers];
         let mut before: Option<[Ownership; 2]> = None;
         let (mut exchanges, mut wire) = (0, 0.0);
+        let shuffled = vec![Cell::new([0; 2]); workers];
         for (t, movements) in window.clone().zip(&self.job.work.steps) {
             let places = [shares.structure(window, t), shares.rows(window, t)];
             let here = parts.get(&(t, places[0].key())).cloned().unwrap_or_default();
@@ -338,10 +339,19 @@ impl Pricing<'_> {
                 // The busiest wire, in either direction: what goes out on the way there comes in on the way
                 // back.
                 let busiest = Cell::new(0);
+                // Steps are shuffled side by side where different workers have them; all else goes step by
+                // step.
+                let together = movement.moves == Moves::Shuffled;
                 for worker in 0..workers {
                     let bytes = |rows: [u64; 2]| {
                         let [out, inwards] = rows.map(|rows| 4 * movement.columns as u64 * rows);
-                        busiest.set(busiest.get().max(out).max(inwards));
+                        match together {
+                            true => {
+                                let [all_out, all_in] = shuffled[worker].get();
+                                shuffled[worker].set([all_out + out, all_in + inwards]);
+                            }
+                            false => busiest.set(busiest.get().max(out).max(inwards)),
+                        }
                         out + if movement.back { inwards } else { 0 }
                     };
                     let of =
@@ -367,6 +377,8 @@ impl Pricing<'_> {
             }
             before = Some(places);
         }
+        let most = shuffled.iter().flat_map(Cell::get).max().unwrap_or(0);
+        wire += 2.0 * most as f64 / self.rates.wire;
         let slowest = busy.iter().copied().fold(0.0, f64::max);
         for (share, sent) in self.workers.iter_mut().zip(sent) {
             share.sent.neighbours += sent.neighbours;
@@ -467,7 +479,11 @@ impl Pricing<'_> {
         let held: BTreeSet<(Step, OwnersKey)> = here.iter().copied().chain(ahead).collect();
         let snapshot = |key: &(Step, OwnersKey)| {
             let part = part(key);
-            snapshot_bytes(part.own + part.beyond, part.edges, work.features as u64)
+            let (vertices, features) = (part.own + part.beyond, work.features as u64);
+            match work.held {
+                Some([edge, vertex]) => edge * part.edges + (vertex + 4 * features) * vertices,
+                None => snapshot_bytes(vertices, part.edges, features),
+            }
         };
         let kept = |key: &(Step, OwnersKey)| part(key).own * 4 * work.kept as u64;
         held.iter().map(snapshot).sum::<u64>() + here.iter().map(kept).sum::<u64>()

@@ -49,6 +49,9 @@ pub struct Work {
     pub products: usize,
     /// Numbers that are kept for each vertex and step until the backward pass.
     pub kept: usize,
+    /// Bytes of an edge and of a vertex in a snapshot as the model has it held, features aside; those of a
+    /// snapshot with everything where that is not known.
+    pub held: Option<[u64; 2]>,
     /// Bytes of parameters, gradients and what the optimiser remembers.
     pub replicated: usize,
 }

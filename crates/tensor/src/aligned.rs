@@ -2,7 +2,7 @@
 //!
 //! Random rows of sixteen numbers that begin anywhere else are in two lines each, and take twice as long to
 //! arrive. Unlike [`crate::arena::Buffer`], memory that has not been written to costs nothing: it comes from
-//! the system as zeros, and whoever writes to it first, in as many threads as it likes, gets the pages.
+//! the system as zeros, and pages are got by those who write to it first, in as many threads as they like.
 
 use std::ops::{Deref, DerefMut};
 

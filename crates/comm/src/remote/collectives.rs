@@ -91,8 +91,8 @@ impl Remote {
         Ok(())
     }
 
-    /// The sum of what this worker has and what came from others, in the order of ranks, whoever came first:
-    /// sums of floats depend on it.
+    /// The sum of what this worker has and what came from others, in the order of ranks, not of arrival: sums
+    /// of floats depend on it.
     fn added(&self, mine: &[f32], parts: Vec<Vec<f32>>) -> Result<Vec<f32>> {
         let mut sums = self.buffer(mine.len());
         for (rank, part) in parts.into_iter().enumerate() {

@@ -181,7 +181,7 @@ impl Shared {
             }
             if due {
                 let waits = lock(&self.waits).map(|(from, _)| from);
-                // Not with the lock: whoever moves messages takes the wire first.
+                // Not with the lock: threads that move messages take the wire first.
                 let watched = lock(&self.health).watched();
                 watched.for_each(|to| self.say(to, &Word::Beat(waits)));
             }

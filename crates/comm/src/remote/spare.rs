@@ -1,5 +1,5 @@
-//! Buffers that are used again: fresh memory costs a page fault for every four kilobytes, more than it takes to
-//! send them to another process of the machine.
+//! Buffers that are used again: fresh memory costs a page fault for every four kilobytes, more than it takes
+//! to send them to another process of the machine.
 
 /// Numbers below which a buffer is not worth keeping.
 const SMALL: usize = 1 << 10;

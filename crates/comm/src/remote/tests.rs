@@ -182,7 +182,7 @@ fn who_fails_goes_after_the_first_has_gone() {
                 comm.barrier().unwrap_err();
                 spoken.store(true, Ordering::SeqCst);
             }
-            1 => comm.leave("the store is damaged"),
+            1 => comm.leave("the store is damaged", 3),
             _ => drop(comm.barrier()),
         }
         let rank = comm.rank();

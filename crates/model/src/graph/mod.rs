@@ -90,9 +90,8 @@ impl Graph {
         Graph { own: Some(own), ..Graph::empty(vertices, edges) }
     }
 
-    /// A graph that has what is asked of it and nothing else, from rows that are in order. Transposes are made
-    /// where they are needed: see [`Graph::complete`] and
-    /// [`Graph::bring`].
+    /// A graph that has what is asked of it and nothing else, from rows that are in order. Transposes are
+    /// made where they are needed: see [`Graph::complete`] and [`Graph::bring`].
     pub fn prepared(rows: &Rows<'_>, asked: Asked) -> Result<Graph> {
         let graph = Graph { transposed: asked.transposed, ..Graph::empty(rows.count(), rows.sources.len()) };
         graph.prepare(rows, asked)?;

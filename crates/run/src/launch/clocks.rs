@@ -28,8 +28,8 @@ fn now() -> u64 {
     u64::try_from(since.as_nanos()).unwrap_or(0)
 }
 
-/// The offsets of all workers, at the first one. All workers come here together; those of one process have one
-/// clock.
+/// The offsets of all workers, at the first one. All workers come here together; those of one process have
+/// one clock.
 pub(super) fn offsets(group: &WorkerGroup) -> Result<Vec<Offset>> {
     let mut found = vec![Offset::default(); group.size()];
     if group.host(0).is_none() {

@@ -11,6 +11,7 @@
 
 use std::time::{Duration, Instant};
 
+use kymo_plan::price::Rates;
 use kymo_plan::schedule::{Limit, Schedule, find};
 use kymo_plan::{Assignment, EpochPlan, Epochs};
 use kymo_trace::Kind;
@@ -98,7 +99,7 @@ impl Controller {
         let mut told = Vec::new();
         if worker.group.leads() {
             let settings = worker.settings();
-            let known = costs::known(&worker.context, worker.group.size())?
+            let known = costs::known(&worker.context, worker.group.size(), Rates::default())?
                 .ok_or_else(|| Error::Bug("costs are neither measured nor told".into()))?;
             let from = &settings.parallel.costs;
             tell(&format!("{scheduler}: windows are scheduled from the first epoch on, by {from}"));

@@ -51,10 +51,10 @@ pub struct KnownCosts {
 }
 
 /// The costs that the settings tell beforehand, for this many workers; nothing where they are measured.
-pub fn known(context: &RunContext, workers: usize) -> Result<Option<KnownCosts>> {
+pub fn known(context: &RunContext, workers: usize, rates: Rates) -> Result<Option<KnownCosts>> {
     let path = match Source::of(&context.settings.parallel) {
         Source::Measured => return Ok(None),
-        Source::Edges => return estimated(context, workers).map(Some),
+        Source::Edges => return estimated(context, workers, rates).map(Some),
         Source::File(path) => path,
     };
     let record: ProfileRecord = read(path)?.ok_or_else(|| no_file(path))?;
@@ -63,10 +63,10 @@ pub fn known(context: &RunContext, workers: usize) -> Result<Option<KnownCosts>>
     Ok(Some(KnownCosts { windows, closing, profile: Some(record) }))
 }
 
-/// What windows would take on a machine of usual rates: all steps have the same vertices, so windows differ
+/// What windows would take on a machine of these rates: all steps have the same vertices, so windows differ
 /// by their edges alone.
-fn estimated(context: &RunContext, workers: usize) -> Result<KnownCosts> {
-    let (windows, rates) = (context.windows(), Rates::default());
+fn estimated(context: &RunContext, workers: usize, rates: Rates) -> Result<KnownCosts> {
+    let windows = context.windows();
     let epoch = context.epochs(workers, Assignment::InTurns(workers)).plan(0);
     let job = Job {
         store: &context.store,

@@ -47,7 +47,7 @@ impl Halo for Notes {
 }
 
 /// What the model does to a window of its usual length.
-pub fn work(context: &RunContext) -> Result<Work> {
+pub fn work(context: &RunContext) -> crate::error::Result<Work> {
     let (arena, graph) = (Arena::new(), Graph::new(vec![0, 1], vec![0], None)?);
     let params = Params::new(context.model.slots(), 1)?;
     let notes: Vec<Notes> = (0..context.window).map(|_| Notes::default()).collect();
@@ -98,7 +98,10 @@ pub fn work(context: &RunContext) -> Result<Work> {
     let layers = steps.last().map_or(0, |step| step.iter().filter(neighbours).map(|m| m.columns).sum());
     let slots = context.slots();
     let numbers: usize = slots.iter().map(|slot| slot.shape.len()).sum();
+    let (asked, weighted) = (context.asked()?, context.store.has_weights()?);
+    let bytes = |vertices: u64, edges: u64| asked.bytes(vertices, edges, weighted);
     Ok(Work {
+        held: Some([bytes(1, 2) - bytes(1, 1), bytes(2, 1) - bytes(1, 1)]),
         brought: carried
             .chain(handed)
             .map(|(moves, columns)| Movement { moves, columns, back: false })

@@ -222,7 +222,7 @@ impl Division {
         };
         // Those that are told beforehand; otherwise as if costs had been measured: those that earlier runs
         // left, or those of the cost model.
-        let known = costs::known(context, workers)?;
+        let known = costs::known(context, workers, rates)?;
         let clock = known.is_none();
         let (costs, closing) = match (known, cached(context, &windows, workers)?) {
             (Some(known), _) => (known.windows, known.closing),
