@@ -188,7 +188,7 @@ mod tests {
         assert!(path.ends_with("trace/worker-2.jsonl"));
         let text = std::fs::read_to_string(path).unwrap();
         let totals = r#"{"compute":{"time":2,"bytes":3,"count":1}}"#;
-        let moments = r#""origin":1700000000000000000,"wall":1099511627776"#;
+        let moments = r#""origin":1700000000000000000,"error":0,"wall":1099511627776"#;
         let head =
             format!(r#"{{"version":1,"worker":2,{moments},"spans":1,"left_out":2,"totals":{totals}}}"#);
         let span = r#"{"kind":"compute","name":"step","start":1,"end":3,"bytes":3}"#;
