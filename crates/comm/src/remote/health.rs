@@ -86,7 +86,8 @@ impl Health {
         if let Some(silent) = silent.max_by_key(|&rank| self.silence(rank)) {
             return silent;
         }
-        let next = |rank: &usize| self.waits.get(*rank).copied().flatten();
+        // What others said may be old: this worker waits, and is not the one that it waits for.
+        let next = |rank: &usize| self.waits.get(*rank).copied().flatten().filter(|&next| next != self.rank);
         // As many steps as there are workers: those who wait in a circle have no end.
         std::iter::successors(Some(first), next).take(self.heard.len()).last().unwrap_or(first)
     }
@@ -187,6 +188,8 @@ mod tests {
         assert_eq!(health.cause(1), 1);
         health.note(1, Some(2));
         assert_eq!((health.cause(1), health.cause(3)), (2, 3));
+        health.note(3, Some(0));
+        assert_eq!(health.cause(3), 3, "not this one");
         health.note(2, Some(1));
         assert!([1, 2].contains(&health.cause(1)), "a circle has no end, and is left");
         health.heard[3] -= 5 * BEAT;
