@@ -47,7 +47,7 @@ pub struct Plan {
     #[arg(long, value_name = "RATE", value_parser = wire)]
     wire: Option<f64>,
     /// Seconds that a message takes whatever its size [default: 0.00002]
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = latency)]
     latency: Option<f64>,
     /// Print who trains which windows in each iteration of the first epoch, too
     #[arg(long)]
@@ -172,6 +172,12 @@ fn wire(text: &str) -> std::result::Result<f64, String> {
     if number > 0.0 { Ok(number * unit) } else { Err(wrong()) }
 }
 
+/// Seconds, from what was typed.
+fn latency(text: &str) -> std::result::Result<f64, String> {
+    let seconds = text.parse::<f64>().ok().filter(|seconds| seconds.is_finite() && *seconds >= 0.0);
+    seconds.ok_or_else(|| format!("found '{text}', expected seconds, at least 0"))
+}
+
 /// Rates at which one worker would have been as fast as it was.
 fn paced(rates: Rates, run: &Path, context: &RunContext, alone: &Priced) -> Result<Rates> {
     let refuse = |problem: String| Err(Error::settings("--pace", format!("{}: {problem}", run.display())));
@@ -272,4 +278,20 @@ fn comparison(plans: &[Priced], alone: &Priced) -> String {
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_of_wires_are_bytes_a_second() {
+        let rates = ["1Gbit/s", "100Mbit/s", "2.5 GB/s", "500MB/s"].map(|text| wire(text).unwrap());
+        assert_eq!(rates, [125e6, 12.5e6, 2.5e9, 500e6]);
+        for wrong in ["", "fast", "1", "0Gbit/s", "-1GB/s", "1.2.3GB/s", "1gbit"] {
+            assert!(wire(wrong).unwrap_err().contains("1Gbit/s"), "{wrong}");
+        }
+        assert_eq!(["0", "2e-4"].map(|text| latency(text).unwrap()), [0.0, 2e-4]);
+        assert!(["-1", "nan", "inf", "", "1ms"].iter().all(|text| latency(text).is_err()));
+    }
 }

@@ -343,3 +343,30 @@ fn costs_are_kept_where_that_is_asked_for_and_used_by_the_next_run() {
     let schedule: Value = serde_json::from_slice(&bench.of_run("third", "schedule.json")).unwrap();
     assert!(schedule["calibration"].as_f64().unwrap() > 0.0);
 }
+
+/// A plan takes the pace of a run and the rate of a wire: one worker is as fast as it was, a slow wire takes
+/// longer, and a run that says nothing of the plan is refused.
+#[test]
+fn a_plan_goes_by_the_pace_of_a_run_and_the_rate_of_a_wire() {
+    let bench = Bench::new();
+    bench.make_small();
+    bench.done("train small --model t-gcn --epochs 3 --set train.patience=0 -o alone");
+    let planned = |more: &str| {
+        let plans = bench.json(&format!("plan small --model t-gcn --workers 2 --strategy pts {more}"));
+        plans[0]["seconds"].as_f64().unwrap()
+    };
+    assert!(planned("--wire 1Mbit/s") > 2.0 * planned("--wire 10GB/s"));
+    assert!(planned("--latency 0.1") > planned("--latency 0") + 0.1);
+    let plans = bench.json("plan small --model t-gcn --workers 1 --strategy psg --pace alone");
+    let edges = plans[0]["workers"][0]["edges"].as_f64().unwrap();
+    let mut paces: Vec<f64> =
+        bench.log("alone").iter().skip(1).filter_map(|epoch| epoch["edges_per_second"].as_f64()).collect();
+    paces.sort_by(f64::total_cmp);
+    let (seconds, took) = (plans[0]["seconds"].as_f64().unwrap(), edges / paces[paces.len() / 2]);
+    assert!((seconds / took - 1.0).abs() < 1e-6, "{seconds} {took}");
+    let refused = bench.refused("plan small --model wd-gcn --workers 2 --pace alone");
+    assert!(refused.contains("--pace") && refused.contains("another model"), "{refused}");
+    bench.done("train small --model t-gcn --epochs 2 --workers 2 -o two");
+    let refused = bench.refused("plan small --model t-gcn --workers 2 --pace two");
+    assert!(refused.contains("it had 2 workers"), "{refused}");
+}
