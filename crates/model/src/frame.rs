@@ -101,12 +101,12 @@ impl<'a> Frame<'a> {
         let keeps = slot.is_some_and(|(slots, _)| slots.has_room(self.graph.vertices() * columns));
         let product = match self.halo {
             Some(view) if x != self.features => view.halo.product(tape, self.graph, matrix, x)?,
-            Some(view) => matrix.of(self.graph)?.times(tape, view.features)?,
             // What is not kept need not be there whole.
-            None if x == self.features && !keeps => {
+            view if x == self.features && !keeps => {
                 let Weighted { pattern, values, .. } = matrix.of(self.graph)?;
-                return tape.product_later(pattern, values, x);
+                return tape.product_later(pattern, values, view.map_or(x, |view| view.features));
             }
+            Some(view) => matrix.of(self.graph)?.times(tape, view.features)?,
             None => matrix.of(self.graph)?.times(tape, x)?,
         };
         if let Some((slots, key)) = slot {

@@ -19,7 +19,7 @@ pub mod weave;
 pub mod zoo;
 
 pub use frame::{Frame, Matrix, Reuse};
-pub use graph::{Asked, Graph, Normalisation, Rows};
+pub use graph::{Asked, Graph, Normalisation, PartEdges, Rows};
 pub use halo::{Halo, HaloView};
 pub use kymo_tensor::{Error, Result};
 pub use memory::{Extent, Memory, Passed};

@@ -26,7 +26,7 @@ pub use error::{Error, Result};
 pub use kymo_graph::random;
 pub use layout::{Layout, Owners, Worker};
 pub use partition::{Ask, Partition, Partitioner};
-pub use plan::Plan;
+pub use plan::{Plan, Share};
 pub use price::price;
 pub use route::{HaloRows, Route};
 pub use shares::{Cut, ModelNeeds, Ownership, Shares};

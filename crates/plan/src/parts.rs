@@ -1,6 +1,6 @@
 //! What each worker has of a snapshot, counted without making it.
 
-use kymo_graph::{Snapshot, Vertex};
+use kymo_graph::{Edge, Vertex};
 
 use crate::layout::Owners;
 
@@ -13,14 +13,16 @@ pub(crate) struct Part {
     pub beyond: u64,
     /// Edges that lead to its own.
     pub edges: u64,
+    /// Edges that leave its own for those of others.
+    pub leaving: u64,
     /// Rows of neighbours that it sends and receives.
     pub rows: [u64; 2],
 }
 
-/// What each worker has of a snapshot, and the edges between workers: the rows that their halos would send
+/// What each worker has of a snapshot with these edges, and the edges between workers: the rows that their halos would send
 /// and receive, counted in one pass over the edges.
 pub(crate) fn parts(
-    snapshot: &Snapshot<'_>,
+    edges: impl Iterator<Item = Edge> + Clone,
     owners: Owners<'_>,
     vertices: usize,
     workers: usize,
@@ -28,10 +30,13 @@ pub(crate) fn parts(
 ) -> (Vec<Part>, u64) {
     let (mut parts, mut cut) = (vec![Part::default(); workers], 0);
     (0..vertices as Vertex).for_each(|vertex| parts[owners.of(vertex)].own += 1);
-    for edge in snapshot.edges.iter() {
+    for edge in edges.clone() {
         let (source, target) = (owners.of(edge.source()), owners.of(edge.target()));
         parts[target].edges += 1;
-        cut += u64::from(source != target);
+        if source != target {
+            parts[source].leaving += 1;
+            cut += 1;
+        }
     }
     // Of each vertex, which workers need its row: a bit each, sixty-four workers at a time.
     let mut needed = vec![0u64; vertices];
@@ -41,7 +46,7 @@ pub(crate) fn parts(
             Some(place @ 0..64) => 1u64 << place,
             _ => 0,
         };
-        for edge in snapshot.edges.iter() {
+        for edge in edges.clone() {
             let (source, target) = (owners.of(edge.source()), owners.of(edge.target()));
             if source != target {
                 needed[edge.source() as usize] |= bit(target);
@@ -68,7 +73,7 @@ mod tests {
     use super::*;
     use crate::random::mix;
     use crate::route::HaloRows;
-    use kymo_graph::Edge;
+    use kymo_graph::Snapshot;
 
     /// Counted in one pass, parts are those of the halos that workers make one by one: also beyond the
     /// sixty-four workers that go through the edges together.
@@ -81,7 +86,7 @@ mod tests {
             let edges = (0..900).map(|edge| Edge::new(end(2 * edge), end(2 * edge + 1)));
             let snapshot = Snapshot::from_edges(edges.collect());
             let owners = Owners::Each(&owners);
-            let (found, cut) = parts(&snapshot, owners, vertices, workers, both);
+            let (found, cut) = parts(snapshot.edges.iter().copied(), owners, vertices, workers, both);
             let between = |edge: &&Edge| owners.of(edge.source()) != owners.of(edge.target());
             assert_eq!(cut, snapshot.edges.iter().filter(between).count() as u64);
             for (worker, part) in found.iter().enumerate() {
@@ -89,6 +94,8 @@ mod tests {
                 let rows = [halo.route.rows_sent() as u64, halo.route.rows_received() as u64];
                 let own = |edge: &&Edge| owners.of(edge.target()) == worker;
                 let edges = snapshot.edges.iter().filter(own).count() as u64;
+                let leaves = |edge: &&Edge| owners.of(edge.source()) == worker && between(edge);
+                assert_eq!(part.leaving, snapshot.edges.iter().filter(leaves).count() as u64);
                 let expected = (halo.own.len() as u64, halo.beyond.len() as u64, edges, rows);
                 assert_eq!((part.own, part.beyond, part.edges, part.rows), expected, "{worker} of {workers}");
             }

@@ -39,6 +39,17 @@ impl Sent {
     }
 }
 
+/// Bytes of the snapshots of a worker, or of its parts of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SnapshotBytes {
+    /// Of all of them.
+    pub all: u64,
+    /// Of the largest.
+    pub largest: u64,
+    /// That a reader works in.
+    pub reader: u64,
+}
+
 /// What one worker will do in an epoch.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Share {
@@ -48,8 +59,16 @@ pub struct Share {
     pub edges: u64,
     /// Bytes it sends.
     pub sent: Sent,
-    /// Bytes of memory it needs: snapshots, what is kept until the backward pass, parameters.
+    /// Bytes of memory that it needs at least: the snapshots of a window and of the next one, the reader's
+    /// room, what a window computes, parameters.
     pub memory: u64,
+    /// Bytes of memory with which it reads and aggregates everything once: all snapshots and products stay.
+    /// It holds that much, or what it may take if that is less.
+    #[serde(default)]
+    pub most: u64,
+    /// What its snapshots take.
+    #[serde(default)]
+    pub snapshots: SnapshotBytes,
     /// Seconds of computing.
     pub seconds: f64,
 }
@@ -175,17 +194,18 @@ impl fmt::Display for Plan {
         )?;
         writeln!(
             f,
-            "worker       cells       edges      memory  neighbours      states    shuffled   gradients   \
-             seconds"
+            "worker       cells       edges      memory     at most  neighbours      states    shuffled   \
+             gradients   seconds"
         )?;
         for (worker, share) in self.workers.iter().enumerate() {
             let sent = share.sent;
             writeln!(
                 f,
-                "{worker:>6}{:>12}{:>12}{:>12}{:>12}{:>12}{:>12}{:>12}{:>10.3}",
+                "{worker:>6}{:>12}{:>12}{:>12}{:>12}{:>12}{:>12}{:>12}{:>12}{:>10.3}",
                 share.cells,
                 share.edges,
                 readable(share.memory),
+                readable(share.most),
                 readable(sent.neighbours + sent.collected + sent.pairs + sent.named),
                 readable(sent.states),
                 readable(sent.shuffled),

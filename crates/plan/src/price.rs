@@ -8,7 +8,9 @@
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::sync::Arc;
 
+use kymo_graph::store::Cursor;
 use kymo_graph::{Step, Store, Vertex};
 use rayon::prelude::*;
 
@@ -17,7 +19,7 @@ use crate::epoch::EpochPlan;
 use crate::error::{Error, Result};
 use crate::layout::Owners;
 use crate::parts::{Part, parts};
-use crate::plan::{Plan, Sent, Share};
+use crate::plan::{Plan, Sent, Share, SnapshotBytes};
 use crate::route::Route;
 use crate::shares::{OwnersKey, Ownership, Shares};
 use crate::work::{Moves, Work};
@@ -55,7 +57,7 @@ pub fn snapshot_bytes(vertices: u64, edges: u64, columns: u64) -> u64 {
 /// What is to be priced.
 pub struct Job<'a> {
     /// The data.
-    pub store: &'a Store,
+    pub store: &'a Arc<Store>,
     /// The windows of an epoch, in the order of time.
     pub windows: &'a [Range<Step>],
     /// Who runs which of them when.
@@ -190,6 +192,23 @@ type Parts = BTreeMap<(Step, OwnersKey), Vec<Part>>;
 /// The key of a snapshot that is not cut.
 const WHOLE: OwnersKey = OwnersKey::One(0);
 
+/// Bytes of a part of a snapshot as the model has it held.
+fn snapshot(work: &Work, part: &Part) -> u64 {
+    let (vertices, features) = (part.own + part.beyond, work.features as u64);
+    match work.held {
+        Some([edge, vertex]) => edge * part.edges + (vertex + 4 * features) * vertices,
+        None => snapshot_bytes(vertices, part.edges, features),
+    }
+}
+
+/// Bytes that a reader works in that goes through the edges at some vertices of this many in all: those edges
+/// before and after a step is taken, changes that are put together, as they come in and as they go out, and
+/// what is known of each vertex.
+pub fn reader_bytes(vertices: u64, edges: u64) -> u64 {
+    let (twice, changes, each) = (2 * 8, 2 * 10, 24);
+    edges.saturating_mul(twice + changes).saturating_add(vertices.saturating_mul(each))
+}
+
 struct Pricing<'a> {
     job: &'a Job<'a>,
     shares: Option<&'a Shares>,
@@ -210,7 +229,8 @@ impl Pricing<'_> {
             }
         }
         let vertices = store.vertices();
-        let look = |(key, place): ((Step, OwnersKey), Option<Ownership>)| {
+        let look = |cursor: &mut Cursor, (key, place): &((Step, OwnersKey), Option<Ownership>)| {
+            let key = *key;
             let whole = || {
                 Ok::<_, Error>(Part {
                     own: vertices as u64,
@@ -218,17 +238,27 @@ impl Pricing<'_> {
                     ..Part::default()
                 })
             };
-            let Some((shares, place)) = shares.zip(place) else { return Ok((key, vec![whole()?], 0)) };
+            let Some((shares, place)) = shares.zip(place.as_ref()) else {
+                return Ok((key, vec![whole()?], 0));
+            };
             if let Owners::One(worker) = place.owners() {
                 let mut parts = vec![Part::default(); workers];
                 parts[worker] = whole()?;
                 return Ok((key, parts, 0));
             }
-            let snapshot = store.snapshot(key.0)?;
-            let (parts, cut) = parts(&snapshot, place.owners(), vertices, workers, shares.needs().out_edges);
+            let (owners, both) = (place.owners(), shares.needs().out_edges);
+            let (parts, cut) = parts(cursor.go_to(key.0)?.edges(), owners, vertices, workers, both);
+            store.release(key.0);
             Ok((key, parts, cut))
         };
-        let looked = wanted.into_par_iter().map(look).collect::<Result<Vec<_>>>()?;
+        // Each goes through consecutive steps: most are their neighbours but for some changes.
+        let wanted: Vec<_> = wanted.into_iter().collect();
+        let piece = wanted.len().div_ceil(rayon::current_num_threads().max(1)).max(1);
+        let looked = wanted.par_chunks(piece).map(|steps| {
+            let mut cursor = Cursor::new(store.clone());
+            steps.iter().map(|step| look(&mut cursor, step)).collect::<Result<Vec<_>>>()
+        });
+        let looked: Vec<_> = looked.collect::<Result<Vec<_>>>()?.concat();
         *edge_cut += looked.iter().map(|(_, _, cut)| cut).sum::<u64>();
         let mut parts: Parts = looked.into_iter().map(|(key, parts, _)| (key, parts)).collect();
         if self.job.sample.is_some() && !self.scales() {
@@ -438,8 +468,8 @@ impl Pricing<'_> {
         }
     }
 
-    /// What is needed at once: the snapshots of a window and of the next one, which is read meanwhile, what
-    /// is kept of the window until the backward pass, and parameters. Snapshots of other windows are kept
+    /// What is needed at once: the snapshots of a window and of the next one, which is read meanwhile, its
+    /// reader, what the window computes, and parameters. Snapshots of other windows, and products, are kept
     /// while there is room.
     fn memory(&mut self, parts: &Parts) {
         let mut most = vec![0; self.job.workers];
@@ -459,8 +489,21 @@ impl Pricing<'_> {
                 }
             }
         }
-        for (share, most) in self.workers.iter_mut().zip(most) {
-            share.memory = most + self.job.work.replicated as u64;
+        let (work, vertices) = (self.job.work, self.job.store.vertices() as u64);
+        for (worker, (share, window)) in self.workers.iter_mut().zip(most).enumerate() {
+            let mine = || parts.values().filter_map(|all| all.get(worker).or(all.first()));
+            let largest = |bytes: &dyn Fn(&Part) -> u64| mine().map(bytes).max().unwrap_or(0);
+            share.snapshots = SnapshotBytes {
+                all: mine().map(|part| snapshot(work, part)).sum(),
+                largest: largest(&|part| snapshot(work, part)),
+                reader: largest(&|part| reader_bytes(vertices, part.edges + part.leaving)),
+            };
+            let beside = share.snapshots.reader + work.replicated as u64;
+            let products: u64 = mine().map(|part| part.own * work.reused).sum();
+            let [for_each, for_all] = work.buffers;
+            let buffers = largest(&|part| part.own * for_each) + for_all;
+            share.memory = window + beside;
+            share.most = share.memory.max(share.snapshots.all + products + buffers + beside);
         }
     }
 
@@ -477,15 +520,8 @@ impl Pricing<'_> {
         let here: BTreeSet<(Step, OwnersKey)> = window.clone().map(|t| key(window, t)).collect();
         let ahead = next.into_iter().flat_map(|next| next.clone().map(|t| key(next, t)));
         let held: BTreeSet<(Step, OwnersKey)> = here.iter().copied().chain(ahead).collect();
-        let snapshot = |key: &(Step, OwnersKey)| {
-            let part = part(key);
-            let (vertices, features) = (part.own + part.beyond, work.features as u64);
-            match work.held {
-                Some([edge, vertex]) => edge * part.edges + (vertex + 4 * features) * vertices,
-                None => snapshot_bytes(vertices, part.edges, features),
-            }
-        };
-        let kept = |key: &(Step, OwnersKey)| part(key).own * 4 * work.kept as u64;
-        held.iter().map(snapshot).sum::<u64>() + here.iter().map(kept).sum::<u64>()
+        let rows = here.iter().map(|key| part(key).own).max().unwrap_or(0);
+        let [for_each, for_all] = work.buffers;
+        held.iter().map(|key| snapshot(work, &part(key))).sum::<u64>() + rows * for_each + for_all
     }
 }

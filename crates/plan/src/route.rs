@@ -122,34 +122,40 @@ impl HaloRows {
         rank: usize,
         both: bool,
     ) -> HaloRows {
-        let (mut needs, mut gives) = (vec![Vec::new(); workers], vec![Vec::new(); workers]);
-        // Where one worker owns all there is nothing to look for; self-loops have one owner and drop out
-        // below.
-        let edges = if matches!(owners, Owners::One(_)) { &[] } else { &*snapshot.edges };
-        for edge in edges {
-            let (source, target) = (owners.of(edge.source()), owners.of(edge.target()));
-            if source == target {
-                continue;
+        let (mut needs, mut sends) = (vec![Vec::new(); workers], vec![Vec::new(); workers]);
+        // Where one worker owns all there is nothing to look for.
+        let vertices = if let Owners::Each(owners) = owners { owners.len() } else { 0 };
+        // Of each own vertex, who needs its row; of another's, that it is needed, as its owner's bit:
+        // sixty-four workers at a time. To mark and collect is cheaper than to sort the ends of edges.
+        let mut marks = vec![0u64; vertices];
+        for first in (0..workers).step_by(64).filter(|_| vertices > 0) {
+            marks.fill(0);
+            let bit = |worker: usize| match worker.checked_sub(first) {
+                Some(place @ 0..64) => 1u64 << place,
+                _ => 0,
+            };
+            for edge in snapshot.edges.iter() {
+                let (source, target) = (owners.of(edge.source()), owners.of(edge.target()));
+                if source == target || (source != rank && target != rank) {
+                    continue;
+                }
+                let other = bit(if target == rank { source } else { target });
+                marks[edge.source() as usize] |= other;
+                if both {
+                    marks[edge.target() as usize] |= other;
+                }
             }
-            if target == rank {
-                needs[source].push(edge.source());
-                if both {
-                    gives[source].push(edge.target());
+            for (row, &vertex) in (0..).zip(&own[..]) {
+                let mut left = std::mem::take(&mut marks[vertex as usize]);
+                while left != 0 {
+                    sends[first + left.trailing_zeros() as usize].push(row);
+                    left &= left - 1;
                 }
-            } else if source == rank {
-                gives[target].push(edge.source());
-                if both {
-                    needs[target].push(edge.target());
-                }
+            }
+            for (vertex, _) in (0..).zip(&marks).filter(|(_, mark)| **mark != 0) {
+                needs[owners.of(vertex)].push(vertex);
             }
         }
-        for list in needs.iter_mut().chain(&mut gives) {
-            list.sort_unstable();
-            list.dedup();
-        }
-        let row = |vertex: Vertex| own.partition_point(|&other| other < vertex) as u32;
-        let sends: Vec<Vec<u32>> =
-            gives.iter().map(|list| list.iter().map(|&vertex| row(vertex)).collect()).collect();
         let mut next = 0;
         let receives = needs.iter().map(|list| {
             let first = next;

@@ -47,8 +47,10 @@ pub struct Work {
     pub aggregated: usize,
     /// Multiplications for each vertex and step, in the forward pass.
     pub products: usize,
-    /// Numbers that are kept for each vertex and step until the backward pass.
-    pub kept: usize,
+    /// Bytes of buffers that a window takes for each vertex, and whatever their number.
+    pub buffers: [u64; 2],
+    /// Bytes of products that may be kept for each vertex and step.
+    pub reused: u64,
     /// Bytes of an edge and of a vertex in a snapshot as the model has it held, features aside; those of a
     /// snapshot with everything where that is not known.
     pub held: Option<[u64; 2]>,

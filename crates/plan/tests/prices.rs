@@ -5,13 +5,14 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 
 use kymo_graph::store::{Plan as Wanted, Writer};
 use kymo_graph::{Edge, Ids, Snapshot, StepData, StepEdges, Store};
 use kymo_plan::cut::edge_cut;
 use kymo_plan::partition::Effort;
-use kymo_plan::plan::Sent;
-use kymo_plan::price::{Job, Rates, price, snapshot_bytes, window_bytes};
+use kymo_plan::plan::{Sent, SnapshotBytes};
+use kymo_plan::price::{Job, Rates, price, reader_bytes, snapshot_bytes, window_bytes};
 use kymo_plan::strategy::{self, Scheme, Strategy as Way};
 use kymo_plan::{
     Ask, Assignment, Cut, EpochPlan, Epochs, ModelNeeds, Movement, Moves, Ownership, Partition, Plan, Shares,
@@ -19,7 +20,7 @@ use kymo_plan::{
 };
 use proptest::prelude::*;
 
-fn write(path: &Path, vertices: usize, steps: &[Vec<(u32, u32)>]) -> Store {
+fn write(path: &Path, vertices: usize, steps: &[Vec<(u32, u32)>]) -> Arc<Store> {
     let mut writer = Writer::create(path, false).unwrap();
     writer.plan(Wanted { directed: true, ..Wanted::default() });
     writer.add_vertices(&Ids::Number((0..vertices as u64).collect())).unwrap();
@@ -29,7 +30,7 @@ fn write(path: &Path, vertices: usize, steps: &[Vec<(u32, u32)>]) -> Store {
         let edges = StepEdges::All(Snapshot::from_edges(edges));
         writer.push(StepData { edges, ..StepData::default() }).unwrap();
     }
-    writer.finish().unwrap()
+    Arc::new(writer.finish().unwrap())
 }
 
 /// The cut of a strategy that has one.
@@ -191,7 +192,7 @@ proptest! {
         let store = write(&folder.path().join("store"), vertices, &steps);
         let windows = windows(steps.len(), length, pieces);
         let work = Work {
-            steps: movements, reduced, features: 3, aggregated: 4, products: 5, kept: 6, replicated: 700,
+            steps: movements, reduced, features: 3, aggregated: 4, products: 5, buffers: [6, 7], reused: 8, replicated: 700,
             ..Work::default()
         };
         let none = |_: &Window| Ok(Vec::new());
@@ -242,7 +243,10 @@ proptest! {
             for share in &plan.workers {
                 prop_assert!(share.seconds >= 0.0 && share.memory >= 700, "{}", way.name);
                 // A window, and one that is read ahead.
-                prop_assert!(share.memory <= 2 * largest, "{}: a part is larger than the whole", way.name);
+                let (parts, reader) = (share.snapshots, whole.workers[0].snapshots.reader);
+                let window = share.memory - parts.reader;
+                prop_assert!(window <= 2 * largest && parts.reader <= reader, "{}: larger than all", way.name);
+                prop_assert!(parts.largest <= parts.all && share.memory <= share.most, "{}", way.name);
             }
             if workers == 1 {
                 prop_assert_eq!((plan.bytes(), plan.memory()), (0, whole.memory()), "{}", way.name);
@@ -309,7 +313,7 @@ fn memory_counts_the_window_that_is_read_ahead() {
     let folder = tempfile::tempdir().unwrap();
     let steps: Vec<Vec<(u32, u32)>> = (0..6).map(|t| (0..t + 1).map(|e| (e, e + 1)).collect()).collect();
     let store = write(&folder.path().join("store"), 8, &steps);
-    let work = Work { features: 3, kept: 5, replicated: 700, ..Work::default() };
+    let work = Work { features: 3, buffers: [40, 9], reused: 12, replicated: 700, ..Work::default() };
     let windows: Vec<Range<usize>> = vec![0..2, 1..3, 4..6];
     let none = |_: &Window| Ok(Vec::new());
     let memory = |assignment: Assignment| {
@@ -326,13 +330,18 @@ fn memory_counts_the_window_that_is_read_ahead() {
             sample: None,
         };
         assert_eq!(window_bytes(&job).unwrap().len(), 3);
-        price("psg", &job, Rates::default()).unwrap().memory()
+        let plan = price("psg", &job, Rates::default()).unwrap();
+        (plan.memory(), plan.workers[0].most, plan.workers[0].snapshots)
     };
     let snapshot = |t: u64| snapshot_bytes(8, t + 1, 3);
-    let kept = 2 * 8 * 5 * 4;
+    let (reader, others) = (reader_bytes(8, 6), 8 * 40 + 9 + 700);
+    let all = [0, 1, 2, 4, 5].map(snapshot).iter().sum::<u64>();
+    let snapshots = SnapshotBytes { all, largest: snapshot(5), reader };
+    let most = all + 5 * 8 * 12 + reader + others;
     // One window at a time: the largest. Several: the second is in memory with the third, of which all steps
     // are new.
-    assert_eq!(memory(Assignment::InTurns(1)), snapshot(4) + snapshot(5) + kept + 700);
-    let ahead = snapshot(1) + snapshot(2) + snapshot(4) + snapshot(5);
-    assert_eq!(memory(Assignment::InTurns(3)), ahead + kept + 700);
+    let alone = snapshot(4) + snapshot(5) + others + reader;
+    assert_eq!(memory(Assignment::InTurns(1)), (alone, most, snapshots));
+    let ahead = snapshot(1) + snapshot(2) + snapshot(4) + snapshot(5) + others + reader;
+    assert_eq!(memory(Assignment::InTurns(3)), (ahead, most, snapshots));
 }

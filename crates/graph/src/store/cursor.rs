@@ -5,15 +5,15 @@
 //! from a step to the next in one pass over its rows, from one set of buffers into another; several changes
 //! are combined before they are applied. Whatever way it comes, it stands at `snapshot(t).by_target()`.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use super::Store;
 use super::change::{EdgeChange, EdgeList};
 use super::fates::{Fates, Weight};
 use super::rows::{self, NewRows, Rows};
+use super::way::Way;
 use crate::error::Result;
-use crate::snapshot::{Step, Vertex};
+use crate::snapshot::{Edge, Step, Vertex};
 
 /// Goes from step to step of a store and has the rows of the step it is at.
 pub struct Cursor {
@@ -38,6 +38,17 @@ pub struct SharedRows {
     pub columns: Arc<Vec<Vertex>>,
     /// Their weights; absent when all are 1.
     pub weights: Option<Vec<f32>>,
+}
+
+impl SharedRows {
+    /// The edges in order.
+    pub fn edges(&self) -> impl Iterator<Item = Edge> + Clone + '_ {
+        let row = |(target, ends): (Vertex, &[u64])| {
+            let sources = &self.columns[ends[0] as usize..ends[1] as usize];
+            sources.iter().map(move |&source| Edge::new(source, target))
+        };
+        (0..).zip(self.starts.windows(2)).flat_map(row)
+    }
 }
 
 /// One set of buffers; `spare` are the weights while the rows have none.
@@ -76,15 +87,6 @@ impl Side {
     }
 }
 
-/// How a step is reached: over the changes of consecutive steps.
-struct Way {
-    /// From this step, which is stored whole, or else from where the cursor stands.
-    whole: Option<Step>,
-    steps: Range<Step>,
-    /// Against the course of time.
-    back: bool,
-}
-
 impl Cursor {
     /// A cursor that stands nowhere yet.
     pub fn new(store: Arc<Store>) -> Cursor {
@@ -114,20 +116,18 @@ impl Cursor {
     /// Goes to step `t` and gives its rows by target: those of `snapshot(t)`.
     pub fn go_to(&mut self, t: Step) -> Result<&SharedRows> {
         if self.at != Some(t) {
-            let way = self.way(t)?;
+            let way = Way::to(&self.store, self.at, t)?;
             // What is here may be overwritten on the way: the cursor is nowhere until it has arrived.
             let before = self.at.take();
             if let Some(whole) = way.whole {
                 self.load(whole)?;
             }
             let count = way.whole.is_none() && self.counted == before;
-            let Way { mut steps, back, .. } = way;
             // On a way that fails, degrees may be those of a step in between.
             self.counted = self.counted.filter(|_| !count);
-            while !steps.is_empty() {
-                let (some, rest) = self.together(steps, back)?;
-                self.pass(t, Way { whole: None, steps: some, back }, count)?;
-                steps = rest;
+            let mut rest = way;
+            while let Some(some) = rest.next(&self.store, self.here.rows.columns.len())? {
+                self.pass(t, some, count)?;
             }
             self.at = Some(t);
             if count {
@@ -152,58 +152,6 @@ impl Cursor {
             self.counted = self.at;
         }
         &self.outward
-    }
-
-    /// The way to step `t` over the fewest edges.
-    fn way(&self, t: Step) -> Result<Way> {
-        let mut listed = 0;
-        for step in (0..=t).rev() {
-            if self.at == Some(step) {
-                return Ok(Way { whole: None, steps: step + 1..t + 1, back: false });
-            }
-            let change = self.store.edge_change(step)?;
-            listed += change.len();
-            if let EdgeChange::Whole(_) = change {
-                return Ok(match self.at {
-                    Some(at) if at > t && self.is_near(t + 1..at + 1, listed)? => {
-                        Way { whole: None, steps: t + 1..at + 1, back: true }
-                    }
-                    _ => Way { whole: Some(step), steps: step + 1..t + 1, back: false },
-                });
-            }
-        }
-        Err(self.store.no_whole())
-    }
-
-    /// Whether these steps are stored as changes, of fewer than `most` edges.
-    fn is_near(&self, steps: Range<Step>, most: usize) -> Result<bool> {
-        let mut listed = 0;
-        for step in steps {
-            let change = self.store.edge_change(step)?;
-            listed += change.len();
-            if matches!(change, EdgeChange::Whole(_)) || listed >= most {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    /// Those of the next changes on a way that are passed over at once, and the others. Together they list no
-    /// more edges than there are, or are one: to combine more would take more memory than the rows do.
-    fn together(&self, steps: Range<Step>, back: bool) -> Result<(Range<Step>, Range<Step>)> {
-        let (mut listed, mut count) = (0, 0);
-        while count < steps.len() {
-            let step = if back { steps.end - 1 - count } else { steps.start + count };
-            listed += self.store.edge_change(step)?.len();
-            if count > 0 && listed > self.here.rows.columns.len() {
-                break;
-            }
-            count += 1;
-        }
-        Ok(match back {
-            true => (steps.end - count..steps.end, steps.start..steps.end - count),
-            false => (steps.start..steps.start + count, steps.start + count..steps.end),
-        })
     }
 
     /// Takes a step that is stored whole.
@@ -279,7 +227,7 @@ impl Course<'_> {
         fates.clear();
         let damaged = |problem| store.inconsistent(t, problem);
         for step in way.steps {
-            fates.push(store.edge_change(step)?, !has_loops).map_err(damaged)?;
+            fates.push(store.edge_change(step)?, |edge| has_loops && edge.is_loop()).map_err(damaged)?;
         }
         let (edges, fates) = fates.combine().map_err(damaged)?;
         if way.back {

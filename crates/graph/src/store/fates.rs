@@ -122,13 +122,17 @@ impl<W: Weight> Fates<W> {
         self.lists.ends.clear();
     }
 
-    /// Adds what a later step changes, loops or not. (A whole step changes everything: it has no place here.)
-    pub fn push(&mut self, change: EdgeChange<'_>, loops: bool) -> Result<(), Mismatch> {
+    /// Adds what a later step changes, but for the edges that are left out, which have no weights. (A whole
+    /// step changes everything: it has no place here.)
+    pub fn push(
+        &mut self,
+        change: EdgeChange<'_>,
+        leaves_out: impl Fn(&Edge) -> bool,
+    ) -> Result<(), Mismatch> {
         let EdgeChange::Delta { removed, added, reweighted, weights } = change else { return Ok(()) };
-        let is_loop = |list: &EdgeList<'_>| list.edges.iter().any(Edge::is_loop);
-        if !loops && (is_loop(&removed) || is_loop(&added)) {
+        if removed.edges.iter().chain(added.edges).any(&leaves_out) {
             let rest = |list: EdgeList<'_>| -> Vec<Edge> {
-                list.edges.iter().filter(|edge| !edge.is_loop()).copied().collect()
+                list.edges.iter().filter(|edge| !leaves_out(edge)).copied().collect()
             };
             let (removed, added) = (rest(removed), rest(added));
             let gone = |_| [Some(W::default()), None];

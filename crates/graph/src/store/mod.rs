@@ -5,6 +5,7 @@
 //! `snapshot(t) = snapshot(t - 1) + delta(t)`.
 
 mod additive;
+mod around;
 mod arrays;
 mod change;
 mod cursor;
@@ -15,6 +16,7 @@ mod output;
 mod part;
 mod pending;
 mod rows;
+mod way;
 mod window;
 mod writer;
 
@@ -26,6 +28,7 @@ use additive::Split;
 use arrays::Arrays;
 use part::{Part, Records};
 
+pub use around::EdgesAround;
 pub use change::{EdgeChange, EdgeList};
 pub use cursor::{Cursor, SharedRows};
 pub use feature_change::{ChangeCounts, ChangedSegments, StoredFeatures};

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use kymo_graph::store::{Cursor, EdgeChange, Manifest, Plan, SharedRows, Writer};
+use kymo_graph::store::{Cursor, EdgeChange, EdgesAround, Manifest, Plan, SharedRows, Writer};
 use kymo_graph::{Csr, Edge, Ids, Snapshot, StepData, StepEdges, Store};
 use proptest::prelude::*;
 
@@ -43,6 +43,9 @@ fn visit(store: &Arc<Store>, stops: &[(usize, bool, bool)]) {
     let mut cursor = Cursor::new(store.clone());
     assert!(cursor.at().is_none() && cursor.outward().is_empty());
     let mut with_loops = (!store.has_weights().unwrap()).then(|| Cursor::with_loops(store.clone()));
+    let own: Vec<u32> = (0..store.vertices() as u32).filter(|vertex| vertex % 3 == 1).collect();
+    let mut around = EdgesAround::new(store.clone(), &own).unwrap();
+    let is_weighted = store.has_weights().unwrap();
     let mut kept = Vec::new();
     for &(stop, count, release) in stops {
         let (t, vertices) = (stop % store.steps(), store.vertices());
@@ -50,9 +53,22 @@ fn visit(store: &Arc<Store>, stops: &[(usize, bool, bool)]) {
         let rows = cursor.go_to(t).unwrap();
         assert!(same(rows, &snapshot.by_target(vertices)), "step {t} of {stops:?}");
         let (inward, outward) = snapshot.degrees(vertices);
-        assert!(rows.starts.windows(2).map(|pair| (pair[1] - pair[0]) as u32).eq(inward));
+        assert!(rows.starts.windows(2).map(|pair| (pair[1] - pair[0]) as u32).eq(inward.iter().copied()));
         if count {
             assert_eq!(cursor.outward(), outward, "step {t} of {stops:?}");
+        }
+        around.go_to(t).unwrap();
+        assert_eq!(around.degrees(), (&inward[..], &outward[..]), "step {t} of {stops:?}");
+        let held = around.snapshot();
+        match is_weighted {
+            true => assert_eq!(held, snapshot, "step {t} of {stops:?}"),
+            false => {
+                let is_near = |edge: &&Edge| {
+                    edge.is_loop() || own.contains(&edge.source()) || own.contains(&edge.target())
+                };
+                let near: Vec<Edge> = snapshot.edges.iter().filter(is_near).copied().collect();
+                assert_eq!(*held.edges, near[..], "step {t} of {stops:?}");
+            }
         }
         assert_eq!(cursor.at(), Some(t));
         if let Some(cursor) = &mut with_loops {

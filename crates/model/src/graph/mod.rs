@@ -10,6 +10,7 @@ mod rows;
 mod weighted;
 
 pub use asked::Asked;
+pub use part::PartEdges;
 pub use rows::Rows;
 pub use weighted::{Normalisation, Weighted};
 
@@ -20,6 +21,7 @@ use kymo_tensor::{Device, Error, Resident, Result};
 
 use part::Part;
 use rows::factors;
+use weighted::share;
 
 /// The edges of a snapshot in compressed rows by target: row `v` lists the in-neighbours of `v`.
 ///
@@ -359,7 +361,6 @@ impl Graph {
                 outward[source] += rows.weight(index);
                 inward[target] += rows.weight(index);
             }
-            let share = |weight: f32, degree: f32| if degree == 0.0 { 0.0 } else { weight / degree };
             let along: Vec<f32> =
                 each().map(|(index, source, _)| share(rows.weight(index), outward[source])).collect();
             let mut starts = vec![0u64; vertices + 1];

@@ -78,11 +78,9 @@ impl Rows<'_> {
 
     /// The weight that comes in at each vertex, summed in the order of the row.
     pub(super) fn degrees(&self) -> Vec<f32> {
-        // Ones add up without an error until adding another one changes nothing any more.
-        const LAST: u64 = 1 << f32::MANTISSA_DIGITS;
         let rows = self.starts.windows(2);
         match self.weights {
-            None => rows.map(|row| (row[1] - row[0]).min(LAST) as f32).collect(),
+            None => rows.map(|row| ones(row[1] - row[0])).collect(),
             Some(weights) => rows.map(|row| weights[row[0] as usize..row[1] as usize].iter().sum()).collect(),
         }
     }
@@ -105,6 +103,11 @@ impl Rows<'_> {
         }
         values
     }
+}
+
+/// The sum of this many ones, added one by one: without an error until another one changes nothing any more.
+pub(super) fn ones(count: u64) -> f32 {
+    count.min(1 << f32::MANTISSA_DIGITS) as f32
 }
 
 /// What entries are multiplied by for the degrees of their ends. An edge at a vertex of degree 0 has

@@ -1,5 +1,7 @@
 //! Snapshots as models see them: matrices, what is prepared, parts.
 
+use proptest::prelude::*;
+
 use super::*;
 
 fn graph() -> Graph {
@@ -108,9 +110,71 @@ fn loops_that_are_there_need_not_be_added() {
     assert!(!lazy.asked().is_of_loops());
 }
 
+type List = Vec<(u32, u32, f32)>;
+
+/// The part of some vertices, of the edges that it has to have and of no others.
+fn part(vertices: usize, edges: &List, own: &[u32], has_weights: bool) -> Graph {
+    let (mut inward, mut outward) = (vec![0; vertices], vec![0; vertices]);
+    for &(source, target, _) in edges {
+        inward[target as usize] += 1;
+        outward[source as usize] += 1;
+    }
+    let is_own = |vertex: u32| own.contains(&vertex);
+    let is_at = |edge: &&(u32, u32, f32)| is_own(edge.0) || is_own(edge.1) || edge.0 == edge.1;
+    let mut beyond: Vec<u32> = edges.iter().filter(is_at).flat_map(|edge| [edge.0, edge.1]).collect();
+    beyond.retain(|&vertex| !is_own(vertex));
+    beyond.sort_unstable_by_key(|&vertex| (vertex % 2, vertex));
+    beyond.dedup();
+    let edges = edges.iter().filter(|edge| has_weights || is_at(edge)).copied();
+    let part = PartEdges { edges, has_weights, degrees: (&inward, &outward) };
+    Graph::part(own, &beyond, true, part).unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    /// Every matrix of a part has the rows of the whole, bit for bit, with the columns' other names.
+    #[test]
+    fn parts_have_the_rows_of_the_whole(
+        found in prop::collection::btree_map((0u32..9, 0u32..9), 1u32..5, 0..50),
+        own in prop::collection::btree_set(0u32..9, 1..9),
+        has_weights in any::<bool>(),
+    ) {
+        let weight = |number: u32| if has_weights { 0.1 * number as f32 } else { 1.0 };
+        let mut edges: List = found.iter().map(|(&(s, t), &number)| (s, t, weight(number))).collect();
+        edges.sort_by_key(|&(source, target, _)| (target, source));
+        let own: Vec<u32> = own.into_iter().collect();
+        let mut starts = vec![0u64; 10];
+        edges.iter().for_each(|edge| starts[edge.1 as usize + 1] += 1);
+        (0..9).for_each(|row| starts[row + 1] += starts[row]);
+        let (sources, weights) = edges.iter().map(|&(source, _, weight)| (source, weight)).unzip();
+        let whole = Graph::new(starts, sources, has_weights.then_some(weights)).unwrap();
+        let part = part(9, &edges, &own, has_weights);
+        let names = part.order().unwrap();
+        let rows = |matrix: &Weighted, row: usize, name: &dyn Fn(u32) -> u32| -> Vec<(u32, u32)> {
+            let starts = matrix.pattern.starts();
+            let range = starts[row] as usize..starts[row + 1] as usize;
+            range.map(|at| (name(matrix.pattern.places()[at]), matrix.values[at].to_bits())).collect()
+        };
+        let matrices = |graph: &Graph| {
+            let mut all = Normalisation::ALL.map(|kind| graph.normalised(kind).unwrap()).to_vec();
+            all.push(graph.mean().unwrap());
+            all.extend(graph.diffusion().unwrap());
+            all
+        };
+        for (one, two) in matrices(&whole).iter().zip(&matrices(&part)) {
+            for (row, &vertex) in own.iter().enumerate() {
+                let expected = rows(one, vertex as usize, &|place| place);
+                prop_assert_eq!(expected, rows(two, row, &|place| names[place as usize]));
+            }
+        }
+    }
+}
+
 #[test]
 fn a_part_may_be_reduced_to_what_is_asked_for() {
-    let part = || graph().part(&[0, 1], &[2], true).unwrap();
+    let edges = vec![(1, 0, 4.0), (0, 1, 2.0), (1, 1, 3.0), (2, 1, 1.0)];
+    let part = || part(4, &edges, &[0, 1], true);
     let asked = {
         let part = part();
         part.normalised(Normalisation::Both).unwrap();
@@ -125,6 +189,13 @@ fn a_part_may_be_reduced_to_what_is_asked_for() {
 
 #[test]
 fn impossible_graphs_are_refused() {
+    let edges = [(2, 0, 1.0)].into_iter();
+    let lacking = |own: &[u32], beyond: &[u32]| {
+        let degrees: (&[u32], &[u32]) = (&[1, 0, 0], &[0, 0, 1]);
+        Graph::part(own, beyond, true, PartEdges { edges: edges.clone(), has_weights: false, degrees })
+    };
+    assert!(lacking(&[0], &[2]).is_ok() && lacking(&[2], &[0]).is_ok());
+    assert!(lacking(&[0], &[]).is_err() && lacking(&[2], &[1]).is_err() && lacking(&[0, 3], &[2]).is_err());
     assert!(Graph::new(vec![0, 1], vec![5], None).is_err());
     assert!(Graph::new(vec![0, 2], vec![0], None).is_err());
     assert!(Graph::new(vec![0, 2, 2], vec![1, 0], None).is_err());

@@ -22,6 +22,11 @@ impl Normalisation {
     pub const ALL: [Normalisation; 3] = [Normalisation::Both, Normalisation::Right, Normalisation::None];
 }
 
+/// The share of a weight in a sum; nothing of nothing.
+pub(super) fn share(weight: f32, sum: f32) -> f32 {
+    if sum == 0.0 { 0.0 } else { weight / sum }
+}
+
 /// A sparse matrix: where its entries are, and what they are.
 #[derive(Clone)]
 pub struct Weighted {
@@ -35,22 +40,6 @@ impl Weighted {
     /// The product with `x`.
     pub fn times(self, tape: &mut Tape<'_>, x: Var) -> Result<Var> {
         tape.spmm_fixed(self.pattern, self.values, x)
-    }
-
-    /// The rows of some vertices, with columns renamed.
-    pub(super) fn rows(&self, own: &[u32], columns: &[u32], count: usize) -> Result<Weighted> {
-        let (mut starts, mut places, mut values) = (vec![0], Vec::new(), Vec::new());
-        for &vertex in own {
-            let row = self.pattern.starts()[vertex as usize] as usize
-                ..self.pattern.starts()[vertex as usize + 1] as usize;
-            places.extend(self.pattern.places()[row.clone()].iter().map(|&place| columns[place as usize]));
-            values.extend_from_slice(&self.values[row]);
-            starts.push(places.len() as u64);
-        }
-        Ok(Weighted {
-            pattern: Arc::new(Pattern::new(count, starts, places)?),
-            values: Arc::new(values.into()),
-        })
     }
 
     /// The entries in the first `count` columns, and those in the others, which are then counted from zero.

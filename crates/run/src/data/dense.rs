@@ -1,68 +1,90 @@
-//! The constant columns of a step as a matrix with a row for each of some vertices; also what the columns of
-//! segments are held against.
+//! The constant columns of a step as a matrix with a row for each of some vertices: no other rows are read.
 
-use std::borrow::Cow;
+use kymo_graph::store::StoredFeatures;
+use kymo_graph::{Place, Step, Store, Vertex};
 
-use kymo_graph::{Place, Snapshot, Step, Store, Vertex};
-
-use super::degrees::log_of_one_plus;
+use super::degrees::{Degrees, log_of_one_plus};
 use super::features::{Constant, Inputs};
+use super::stored::Stored;
 use crate::error::{Error, Result};
 
 impl Inputs {
-    /// The constant columns of vertices at step `t`, scaled; its snapshot is at hand.
+    /// The constant columns of some vertices at step `t`, scaled; the degrees of all vertices at that step are
+    /// at hand, inward and outward.
     pub fn rows(
         &self,
         store: &Store,
         t: Step,
-        snapshot: &Snapshot<'_>,
+        degrees: (&[u32], &[u32]),
         vertices: &[Vertex],
     ) -> Result<Vec<f32>> {
-        let columns = self.constant.columns();
-        let width = self.constant_width();
+        let (columns, width) = (self.constant.columns(), self.constant_width());
         let mut rows = vec![0.0; vertices.len() * width];
+        if width == 0 {
+            return Ok(rows);
+        }
         // The current step first, then those before it; what lies before the first step is the mean.
         for lag in 0..self.lags.min(t + 1) {
-            let raw =
-                if lag == 0 { self.raw(store, t, Some(snapshot))? } else { self.raw(store, t - lag, None)? };
-            for (row, &vertex) in rows.chunks_exact_mut(width.max(1)).zip(vertices) {
-                let raw = &raw[vertex as usize * columns..][..columns];
-                self.scales.write(0, raw, &mut row[lag * columns..(lag + 1) * columns]);
+            let place = |row: usize| row * width + lag * columns..row * width + (lag + 1) * columns;
+            match self.constant {
+                Constant::None => {}
+                Constant::Stored(_) => {
+                    let stored = Stored::new(store, columns, t - lag..t - lag + 1)?;
+                    self.stored_rows(&stored, vertices, |row, column, values| {
+                        self.scales.write(column, values, &mut rows[place(row)][column..][..values.len()]);
+                    });
+                }
+                Constant::Degrees | Constant::OneHot(_) if lag == 0 => {
+                    for (row, &vertex) in vertices.iter().enumerate() {
+                        let degrees = [degrees.0[vertex as usize], degrees.1[vertex as usize]];
+                        self.write_degrees(degrees, &mut rows[place(row)]);
+                    }
+                }
+                Constant::Degrees | Constant::OneHot(_) => {
+                    let degrees = Degrees::new(store, Constant::Degrees, t - lag)?;
+                    for (row, &vertex) in vertices.iter().enumerate() {
+                        self.write_degrees(degrees.of(vertex), &mut rows[place(row)]);
+                    }
+                }
             }
         }
         Ok(rows)
     }
 
-    /// The constant columns of one step as they are.
-    fn raw<'a>(&self, store: &'a Store, t: Step, snapshot: Option<&Snapshot<'_>>) -> Result<Cow<'a, [f32]>> {
+    /// Calls `write` with the row, first column and values of everything that is stored of these vertices at
+    /// the last step of `stored`: the latest values come last.
+    fn stored_rows(
+        &self,
+        stored: &Stored<'_>,
+        vertices: &[Vertex],
+        mut write: impl FnMut(usize, usize, &[f32]),
+    ) {
+        const ELSEWHERE: u32 = u32::MAX;
+        let mut rows = vec![ELSEWHERE; self.vertices];
+        (0..).zip(vertices).for_each(|(row, &vertex)| rows[vertex as usize] = row);
+        for change in stored.changes() {
+            match change {
+                StoredFeatures::Whole(all) => {
+                    for (row, &vertex) in vertices.iter().enumerate() {
+                        write(row, 0, stored.row(all, vertex as usize));
+                    }
+                }
+                StoredFeatures::Segments(segments) => {
+                    for (vertex, column, values) in segments.iter() {
+                        let row = rows[vertex as usize];
+                        if row != ELSEWHERE {
+                            write(row as usize, column, values);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn write_degrees(&self, [inward, outward]: [u32; 2], row: &mut [f32]) {
         match self.constant {
-            Constant::None => Ok(Cow::default()),
-            Constant::Degrees => {
-                let (inward, outward) = match snapshot {
-                    Some(snapshot) => snapshot.degrees(self.vertices),
-                    None => store.snapshot(t)?.degrees(self.vertices),
-                };
-                let logarithms = |(&inward, &outward): (&u32, &u32)| [inward, outward].map(log_of_one_plus);
-                Ok(inward.iter().zip(&outward).flat_map(logarithms).collect())
-            }
-            Constant::OneHot(columns) => {
-                let (_, outward) = match snapshot {
-                    Some(snapshot) => snapshot.degrees(self.vertices),
-                    None => store.snapshot(t)?.degrees(self.vertices),
-                };
-                let mut rows = vec![0.0; self.vertices * columns];
-                for (row, &degree) in rows.chunks_exact_mut(columns).zip(&outward) {
-                    row[(degree as usize).min(columns - 1)] = 1.0;
-                }
-                Ok(rows.into())
-            }
-            Constant::Stored(columns) => {
-                let rows = store.features(t)?;
-                if let Some(at) = rows.iter().position(|value| !value.is_finite()) {
-                    return Err(not_a_number(store, Some(t), at / columns, at % columns, rows[at])?);
-                }
-                Ok(rows)
-            }
+            Constant::OneHot(columns) => row[(outward as usize).min(columns - 1)] = 1.0,
+            _ => self.scales.write(0, &[inward, outward].map(log_of_one_plus), row),
         }
     }
 }

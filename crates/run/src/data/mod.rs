@@ -7,6 +7,7 @@ mod course;
 mod degrees;
 mod dense;
 mod features;
+mod parts;
 mod room;
 mod scale;
 mod segment;

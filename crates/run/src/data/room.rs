@@ -4,6 +4,8 @@ use kymo_graph::Store;
 use kymo_graph::store::Manifest;
 use kymo_model::graph::Normalisation;
 use kymo_model::{Asked, Graph};
+use kymo_plan::Share;
+use kymo_plan::plan::SnapshotBytes;
 use kymo_plan::price::snapshot_bytes;
 
 use super::features::Inputs;
@@ -88,6 +90,13 @@ impl Sizes {
         Ok(sizes)
     }
 
+    /// Those of a worker's part of the snapshots, as its plan has them.
+    pub fn of_part(share: &Share, mapped: u64) -> Sizes {
+        let SnapshotBytes { all, largest, reader } = share.snapshots;
+        let [structure, step, reader, mapped] = [all, largest, reader, mapped].map(|bytes| bytes as usize);
+        Sizes { structure, step, reader, mapped, ..Sizes::default() }
+    }
+
     /// Bytes of a window of this many steps at least: one step more is on its way.
     pub fn least(&self, window: usize) -> u64 {
         let steps = self.step.saturating_mul(window + 2);
@@ -131,11 +140,10 @@ impl Room {
         Room { snapshots, ahead: 1 + ahead, readers: 1 + readers, ..room }
     }
 
-    /// The room of a worker that has parts of snapshots, whose sizes are its plan's affair.
-    /// Of the store, `mapped` bytes would stay in memory where pages are not let go.
-    pub fn of_parts(memory: usize, window: usize, threads: usize, mapped: usize) -> Room {
-        let releases = mapped > memory / 2;
-        let room = Room { snapshots: memory, products: None, ahead: window, releases, ..Room::default() };
+    /// The room in `memory` bytes for snapshots of which nobody has said what they take.
+    pub fn unplanned(memory: usize, window: usize, threads: usize) -> Room {
+        let room =
+            Room { snapshots: memory, products: None, ahead: window, releases: true, ..Room::default() };
         Room { windows: WINDOWS, readers: threads.max(1), ..room }
     }
 }

@@ -1,17 +1,17 @@
 //! Where snapshots come from: steps of a mapped store now; parts, samples and remote stores can take their
 //! place.
 
-use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::ThreadId;
 
 use kymo_graph::store::{Cursor, SharedRows};
-use kymo_graph::{Edge, Snapshot, Step, Store, Vertex};
+use kymo_graph::{Snapshot, Step, Store, Vertex};
 use kymo_model::{Asked, Graph, Rows};
 use kymo_plan::{Neighbourhood, Ownership};
 use kymo_tensor::{Device, Pattern, Resident, Shape, Tape, Var};
 
 use super::features::Inputs;
+use super::parts::Parts;
 use super::segment::Segment;
 use super::shared::Segments;
 use crate::error::{Error, Result};
@@ -73,12 +73,13 @@ pub trait SnapshotSource: Send + Sync {
     fn check(&self, neighbourhood: &Neighbourhood) -> Result<()>;
 }
 
-/// Steps of a store; a worker that owns a part cuts it out.
+/// Steps of a store: whole, or a worker's part of them.
 pub struct WholeSteps {
     store: Arc<Store>,
     inputs: Arc<Inputs>,
     asked: Asked,
-    cells: Option<Arc<Cells>>,
+    /// What a worker reads that owns some vertices.
+    parts: Option<Parts>,
     /// Whether cursors see to the loops that models add.
     has_loops: bool,
     segments: Segments,
@@ -97,29 +98,26 @@ impl WholeSteps {
     ) -> WholeSteps {
         let segments = Segments::new(store.clone(), inputs.clone());
         let is_plain = store.has_weights().is_ok_and(|weights| !weights) && !inputs.are_degrees();
-        let has_loops = is_plain && cells.is_none() && asked.is_of_loops();
-        WholeSteps { store, inputs, asked, cells, has_loops, segments, cursors: Mutex::default() }
+        let has_loops = is_plain && asked.is_of_loops();
+        let parts = cells.map(|cells| Parts::new(store.clone(), inputs.clone(), asked, cells));
+        WholeSteps { store, inputs, asked, parts, has_loops, segments, cursors: Mutex::default() }
     }
 
     /// What `make` makes with the cursor that this thread left where it read last: another would have to go
     /// back for the steps that are to follow.
     fn going_on(&self, make: impl FnOnce(&mut Cursor) -> Result<Piece>) -> Result<Piece> {
         let cursors = || self.cursors.lock().unwrap_or_else(PoisonError::into_inner);
-        let (me, has_parts) = (std::thread::current().id(), self.cells.is_some());
+        let me = std::thread::current().id();
         let mut cursor = {
             let mut free = cursors();
-            match free.iter().position(|(owner, _)| *owner == me || has_parts) {
+            match free.iter().position(|(owner, _)| *owner == me) {
                 Some(place) => free.swap_remove(place).1,
                 None if self.has_loops => Cursor::with_loops(self.store.clone()),
                 None => Cursor::new(self.store.clone()),
             }
         };
         let piece = make(&mut cursor);
-        let mut free = cursors();
-        // Rows of a cursor are those of all vertices: a worker that has a part of them keeps no second one.
-        if !has_parts || free.is_empty() {
-            free.push((me, cursor));
-        }
+        cursors().push((me, cursor));
         piece
     }
 
@@ -158,63 +156,20 @@ impl WholeSteps {
 
     /// What the worker needs of a snapshot that is at hand.
     pub fn cut(&self, t: Step, snapshot: &Snapshot<'_>, owners: Option<&Ownership>) -> Result<Piece> {
-        let whole = || {
-            let rows = snapshot.by_target(self.store.vertices());
-            Ok(Graph::new(rows.starts, rows.columns, rows.weights)?)
-        };
-        self.cut_with(t, snapshot, owners, whole)
+        if let (Some(parts), Some(owners)) = (&self.parts, owners) {
+            let (inward, outward) = snapshot.degrees(self.store.vertices());
+            return parts.cut(t, snapshot, (&inward, &outward), owners);
+        }
+        let rows = snapshot.by_target(self.store.vertices());
+        let graph = Graph::new(rows.starts, rows.columns, rows.weights)?.reduced(self.asked)?;
+        Ok(Piece { graph, rows: self.rows(t)?, vertices: None, neighbours: None })
     }
-
-    /// The same with the graph of the snapshot, which is made where it is needed.
-    fn cut_with(
-        &self,
-        t: Step,
-        snapshot: &Snapshot<'_>,
-        owners: Option<&Ownership>,
-        whole: impl Fn() -> Result<Graph>,
-    ) -> Result<Piece> {
-        let (Some(cells), Some(owners)) = (&self.cells, owners) else {
-            let graph = whole()?.reduced(self.asked)?;
-            return Ok(Piece { graph, rows: self.rows(t)?, vertices: None, neighbours: None });
-        };
-        let (halo, both) = (cells.halo(snapshot, owners), cells.shares.needs().out_edges);
-        let vertices: Vec<Vertex> = halo.own.iter().chain(&halo.beyond).copied().collect();
-        // Where a worker has nothing, it need not read anything.
-        let (graph, rows) = match vertices.is_empty() {
-            true => (Graph::new(vec![0], Vec::new(), None)?.part(&[], &[], both)?, Vec::new()),
-            false => {
-                let graph = whole()?.part(&halo.own, &halo.beyond, both)?;
-                (graph, self.inputs.rows(&self.store, t, snapshot, &vertices)?)
-            }
-        };
-        let neighbours = Some(Arc::new(Neighbours::new(halo)));
-        let (graph, rows) = (graph.reduced(self.asked)?, StepRows::Own(rows.into()));
-        Ok(Piece { graph, rows, vertices: Some(Arc::new(vertices)), neighbours })
-    }
-}
-
-/// The snapshot with these rows by target.
-fn snapshot_of(rows: &SharedRows) -> Snapshot<'_> {
-    let sources = |ends: &[u64]| &rows.columns[ends[0] as usize..ends[1] as usize];
-    let row = |(target, ends)| sources(ends).iter().map(move |&source| Edge::new(source, target));
-    let edges = (0..).zip(rows.starts.windows(2)).flat_map(row).collect();
-    Snapshot { edges: Cow::Owned(edges), weights: rows.weights.as_deref().map(Cow::Borrowed) }
 }
 
 impl SnapshotSource for WholeSteps {
     fn read(&self, t: Step, owners: Option<&Ownership>) -> Result<Piece> {
-        match (&self.cells, owners) {
-            // Nothing is read where the worker has nothing.
-            (Some(cells), Some(place)) if cells.own(place).is_empty() => {
-                self.cut(t, &Snapshot::default(), owners)
-            }
-            // The whole of the step is in memory meanwhile.
-            (Some(_), Some(_)) => self.going_on(|cursor| {
-                let rows = cursor.go_to(t)?;
-                let (starts, columns, weights) = (&rows.starts, &rows.columns, &rows.weights);
-                let whole = || Ok(Graph::new(starts.to_vec(), columns.to_vec(), weights.clone())?);
-                self.cut_with(t, &snapshot_of(rows), owners, whole)
-            }),
+        match (&self.parts, owners) {
+            (Some(parts), Some(owners)) => parts.read(t, owners),
             _ => self.going_on(|cursor| self.whole(t, cursor)),
         }
     }

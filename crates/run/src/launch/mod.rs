@@ -61,9 +61,17 @@ impl Crew {
                 (division, Some(plan))
             }
         };
-        // Cells of a window are held once, windows of its own by each.
-        check_needs(&context, if division.shares().is_some() { 1 } else { context.sharing.workers })?;
-        let join = |group| Worker::join(context.clone(), group, division.shares());
+        let join = |group: Arc<WorkerGroup>| match (division.shares(), &plan) {
+            // What it needs is its plan's affair, which was checked.
+            (Some(shares), Some(plan)) => {
+                let share = &plan.workers[group.rank()];
+                Worker::planned(context.clone(), group, shares, share)
+            }
+            (shares, _) => Worker::join(context.clone(), group, shares),
+        };
+        if division.shares().is_none() {
+            check_needs(&context, context.sharing.workers)?;
+        }
         let workers = endpoints.into_iter().map(join).collect::<Result<_>>()?;
         Ok(Crew { workers, division, plan })
     }

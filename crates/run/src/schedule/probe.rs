@@ -67,11 +67,9 @@ pub fn work(context: &RunContext) -> crate::error::Result<Work> {
         frames.push(Frame { halo, ..Frame::new(&graph, features) });
     }
     let exchanged = context.model.exchange(&mut tape, &bound, &frames, &[])?;
-    let mut kept = 0;
     let mut state: Vec<Var> = Vec::new();
     for (t, &step) in exchanged.steps.iter().enumerate() {
         notes[t].take(&tape, Moves::Shuffled, step);
-        kept += tape.shape(step).columns;
         if context.memory.is_none() {
             continue;
         }
@@ -111,9 +109,10 @@ pub fn work(context: &RunContext) -> crate::error::Result<Work> {
         features: context.inputs.constant_width(),
         aggregated: width + layers,
         products: context.model.slots().iter().map(|slot| slot.shape.len()).sum(),
-        kept: kept / context.window.max(1) + layers,
-        // Themselves, their gradients, and two averages that the optimiser keeps.
-        replicated: 4 * 4 * numbers,
+        buffers: context.buffers()?,
+        reused: context.reused()?,
+        // Themselves, their gradients, the sum of those, and two averages that the optimiser keeps.
+        replicated: 5 * 4 * numbers,
         steps,
     })
 }

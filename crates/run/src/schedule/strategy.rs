@@ -13,11 +13,11 @@ use kymo_plan::{Assignment, Cut, ModelNeeds, Plan, Shares, Window, price};
 use super::cost_cache::{self, Key};
 use super::costs;
 use super::probe;
-use crate::config::machine::machine;
+use crate::config::machine::{Need, machine};
 use crate::config::{Mode, Parallel, Settings};
 use crate::data::Part;
 use crate::error::{Error, Result};
-use crate::step::{RunContext, check_parameters};
+use crate::step::{RunContext, check_parameters, needs};
 
 /// How workers divide the work.
 #[derive(Clone)]
@@ -184,7 +184,15 @@ impl Division {
 
     /// What workers will do in the first epoch, and what that costs.
     pub fn plan(&self, context: &RunContext, question: &Question) -> Result<Plan> {
-        let plan = self.priced(context, question)?;
+        let mut plan = self.priced(context, question)?;
+        if self.shares().is_none() {
+            // Features and readers are shared by the steps of a worker that has all of them.
+            let (least, all) = (Need::total(&needs(context, 1)?), context.sizes()?.all() as u64);
+            let products = context.reused()? * (context.store.vertices() * context.store.steps()) as u64;
+            for share in &mut plan.workers {
+                (share.memory, share.most) = (least, least + all + products);
+            }
+        }
         let note = self.shares().and_then(Shares::note).map(str::to_owned);
         Ok(Plan { sampled: question.sample.map(Sample::counts), note, ..plan })
     }

@@ -41,7 +41,8 @@ pub struct RunContext {
     /// Who else uses the memory that the process was given.
     pub sharing: Sharing,
     needs: OnceLock<Vec<Need>>,
-    asked: OnceLock<Asked>,
+    asked: OnceLock<(Asked, u64)>,
+    buffers: OnceLock<[u64; 2]>,
 }
 
 /// Who uses what memory there is.
@@ -116,6 +117,7 @@ impl RunContext {
             window,
             needs: OnceLock::new(),
             asked: OnceLock::new(),
+            buffers: OnceLock::new(),
         }))
     }
 
@@ -130,6 +132,15 @@ impl RunContext {
 
     /// What the model asks of snapshots; found out once.
     pub fn asked(&self) -> Result<Asked> {
+        Ok(self.asked_and_kept()?.0)
+    }
+
+    /// Bytes of products that may be kept for each vertex and step.
+    pub fn reused(&self) -> Result<u64> {
+        Ok(self.asked_and_kept()?.1)
+    }
+
+    fn asked_and_kept(&self) -> Result<(Asked, u64)> {
         if let Some(&asked) = self.asked.get() {
             return Ok(asked);
         }
@@ -137,23 +148,33 @@ impl RunContext {
         Ok(*self.asked.get_or_init(|| asked))
     }
 
+    /// Bytes of buffers that a window takes for each vertex, and whatever their number; found out once.
+    pub fn buffers(&self) -> Result<[u64; 2]> {
+        if let Some(&buffers) = self.buffers.get() {
+            return Ok(buffers);
+        }
+        let buffers = estimate::buffers(self)?;
+        Ok(*self.buffers.get_or_init(|| buffers))
+    }
+
     /// What snapshots take.
     pub fn sizes(&self) -> Result<Sizes> {
         Sizes::new(&self.store, &self.inputs, self.asked()?, self.window)
     }
 
-    /// Bytes that snapshots and products may be kept in: what `run.memory` and the machine have beside the
-    /// least that training needs, as far as that is known.
-    pub fn room_to_keep(&self) -> Result<usize> {
-        let (setting, needs) = (&self.settings.run.memory, self.needs.get());
-        let least = needs.map_or(0, |needs| Need::total(needs)) as usize;
-        let given = self.memory_of_process()?;
-        let held = self.goal.held_bytes() as usize;
-        let known = needs.is_some() && setting != "auto";
+    /// Bytes that a worker may keep snapshots and products in: what `run.memory` and the machine have beside
+    /// the least that it needs, by its plan, or as far as that is known.
+    pub fn room_to_keep(&self, planned: Option<u64>) -> Result<usize> {
+        let workers = self.sharing.workers;
+        let found = || self.needs.get().map(|needs| Need::total(needs) as usize / workers);
+        let given = self.memory_of_worker()?;
+        let Some(least) = planned.map(|least| least as usize).or_else(found) else { return Ok(given) };
+        let held = self.goal.held_bytes() as usize / workers;
+        let known = self.settings.run.memory != "auto";
         let given = if known { given.saturating_sub(least + held) } else { given };
         let available = machine().map_or(usize::MAX, |memory| memory.available as usize);
-        let available = available / self.sharing.processes;
-        Ok(if needs.is_some() { given.min(available.saturating_sub(least)) } else { given })
+        let available = available / self.sharing.processes / workers;
+        Ok(given.min(available.saturating_sub(least)))
     }
 
     /// Bytes that this process may take: what was said, or its share of what the machine has.

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use kymo_model::{Asked, Exchanged, Frame, Graph, Params, loss_by_rows};
+use kymo_model::{Asked, Budget, Exchanged, Frame, Graph, Params, Reuse, ReuseSlots, loss_by_rows};
 use kymo_tensor::estimate::MemoryEstimate;
 use kymo_tensor::{Arena, Shape, Tape};
 
@@ -38,29 +38,19 @@ pub fn needs(context: &RunContext, at_once: usize) -> Result<Vec<Need>> {
     let store = &context.store;
     // Parameters are made to find out the rest.
     let mut needs = vec![check_parameters(context)?];
-    let (vertices, edges) = (store.vertices() as u64, largest_step(store)?);
-    let (many, width) = (at_once as u64, context.model.width());
+    let (vertices, many) = (store.vertices() as u64, at_once as u64);
     needs.push(Need {
         what: "snapshots of a window",
         bytes: context.sizes()?.least(context.window).saturating_mul(many),
         lower: "train.window or data.lags",
     });
-    // On a GPU, rows are there: its own estimate counts them.
-    let (row, blocks) = match context.settings.run.device.as_str() {
-        "cpu" => row_bytes(context, edges.div_ceil(vertices.max(1)))?,
-        _ => (0, 0),
-    };
-    // What the model says of every vertex is read and judged.
-    let outputs = 8 * width as u64;
+    let [row, blocks] = context.buffers()?;
     needs.push(Need {
         what: "rows of a window",
-        bytes: vertices
-            .saturating_mul(row.saturating_add(outputs))
-            .saturating_add(blocks)
-            .saturating_mul(many),
+        bytes: vertices.saturating_mul(row).saturating_add(blocks).saturating_mul(many),
         lower: "model.hidden, model.layers or train.window",
     });
-    needs.extend(context.goal.needs(width));
+    needs.extend(context.goal.needs(context.model.width()));
     Ok(needs)
 }
 
@@ -99,28 +89,46 @@ pub fn check_needs(context: &RunContext, at_once: usize) -> Result<()> {
     Need::check(needs, "training")
 }
 
-/// Bytes of buffers that a window takes for each vertex with this many edges, and whatever their number,
-/// found out by training on two small graphs and seeing what the larger one takes more.
-fn row_bytes(context: &RunContext, degree: u64) -> Result<(u64, u64)> {
+/// Bytes of buffers that a window takes for each vertex, and whatever their number, found out by training on
+/// two small graphs and seeing what the larger one takes more.
+pub(super) fn buffers(context: &RunContext) -> Result<[u64; 2]> {
+    // What the model says of every vertex is read and judged.
+    let outputs = 8 * context.model.width() as u64;
+    // On a GPU, rows are there: its own estimate counts them.
+    if context.settings.run.device != "cpu" {
+        return Ok([outputs, 0]);
+    }
+    let (store, vertices) = (&context.store, context.store.vertices() as u64);
+    let degree = largest_step(store)?.div_ceil(vertices.max(1));
     // A rows phase has blocks of 252 rows, which take the same whatever the graph: both have a few of them.
     // Wide models get by with fewer rows, which take as long.
     let unit = if context.model.width() > 512 { 64 } else { 1024 };
-    let (small, large) = (buffers(context, unit, degree)?, buffers(context, 2 * unit, degree)?);
-    Ok((large.saturating_sub(small).div_ceil(unit) as u64, (2 * small).saturating_sub(large) as u64))
+    let taken = |vertices: usize| practise(context, vertices, degree, 0).map(|practice| practice.buffers);
+    let (small, large) = (taken(unit)?, taken(2 * unit)?);
+    let row = large.saturating_sub(small).div_ceil(unit) as u64;
+    Ok([row.saturating_add(outputs), (2 * small).saturating_sub(large) as u64])
 }
 
-/// What the model asks of snapshots, found out by training on a small graph.
-pub fn asked(context: &RunContext) -> Result<Asked> {
-    Ok(practise(context, 2, 1)?.1)
+/// What the model asks of snapshots, found out by training on a small graph, and the bytes of products that
+/// may be kept for each vertex and step.
+pub(super) fn asked(context: &RunContext) -> Result<(Asked, u64)> {
+    let vertices = 2;
+    let practice = practise(context, vertices, 1, usize::MAX)?;
+    Ok((practice.asked, (practice.products / vertices / context.window.max(1)) as u64))
 }
 
-/// Bytes of the buffers that are taken for a window over this many vertices.
-fn buffers(context: &RunContext, vertices: usize, degree: u64) -> Result<usize> {
-    Ok(practise(context, vertices, degree)?.0)
+/// What training on a small graph took.
+struct Practice {
+    /// Bytes of buffers.
+    buffers: usize,
+    /// What was asked of the graph.
+    asked: Asked,
+    /// Bytes of the products that were kept.
+    products: usize,
 }
 
-/// Trains on a window of one small graph: bytes of the buffers that were taken, and what was asked of it.
-fn practise(context: &RunContext, vertices: usize, degree: u64) -> Result<(usize, Asked)> {
+/// Trains on a window of one small graph, whose products may be kept in `room` bytes.
+fn practise(context: &RunContext, vertices: usize, degree: u64, room: usize) -> Result<Practice> {
     // Attention keeps something of every edge; beyond this, it is little beside the edges themselves.
     let degree = degree.clamp(1, 32) as usize;
     let starts = (0..=vertices).map(|vertex| (vertex * degree) as u64).collect();
@@ -132,11 +140,13 @@ fn practise(context: &RunContext, vertices: usize, degree: u64) -> Result<(usize
     let (width, is_learnt) = (context.inputs.width(), !context.inputs.slots().is_empty());
     let values = vec![0.5; vertices * width];
     let arena = Arena::new();
+    let budget = Budget::new(room);
+    let slots: Vec<ReuseSlots> = (0..context.window).map(|_| ReuseSlots::new(budget.clone())).collect();
     {
         let mut tape = Tape::new(&arena);
         let bound = params.bind(&mut tape)?;
         let mut frames = Vec::with_capacity(context.window);
-        for _ in 0..context.window {
+        for slots in &slots {
             let shape = Shape::new(vertices, width);
             // Learnt columns stand beside the others in a matrix of its own.
             let features = match is_learnt {
@@ -146,7 +156,8 @@ fn practise(context: &RunContext, vertices: usize, degree: u64) -> Result<(usize
                 }
                 false => tape.constant(shape, &values)?,
             };
-            frames.push(Frame::new(&graph, features));
+            let reuse = (!is_learnt).then_some(Reuse { slots, parameters: None });
+            frames.push(Frame { reuse, ..Frame::new(&graph, features) });
         }
         let exchanged = context.model.exchange(&mut tape, &bound, &frames, &[])?;
         let first = Exchanged::first(&exchanged);
@@ -163,5 +174,6 @@ fn practise(context: &RunContext, vertices: usize, degree: u64) -> Result<(usize
         };
         tape.backward(loss)?;
     }
-    Ok((arena.bytes(), graph.asked()))
+    let products = slots.iter().map(ReuseSlots::bytes).sum();
+    Ok(Practice { buffers: arena.bytes(), asked: graph.asked(), products })
 }

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use kymo_comm::Traffic;
 use kymo_graph::{Progress, Step, Store};
-use kymo_plan::{Batch, Iteration, Shares, Targets, Window};
+use kymo_plan::{Batch, Iteration, Share, Shares, Targets, Window};
 use kymo_tensor::estimate::MemoryEstimate;
 use kymo_tensor::{Arena, Device, Numbers, Times};
 use kymo_trace::Kind;
@@ -18,7 +18,7 @@ use super::runner::{Runner, WindowRun};
 use super::times::WindowTimes;
 use crate::config::{Mode, Settings, device};
 use crate::data::{
-    Loaded, Reading, Room, SnapshotSource, Snapshots, Split, Surroundings, WholeSteps, whole_bytes,
+    Loaded, Reading, Room, Sizes, SnapshotSource, Snapshots, Split, Surroundings, WholeSteps, whole_bytes,
 };
 use crate::error::{Error, Result};
 use crate::forward::RecurrentState;
@@ -45,6 +45,23 @@ pub struct Seams {
 impl Default for Seams {
     fn default() -> Self {
         Seams { merge: Box::new(AllReduce), halo: Arc::new(Exact), source: None }
+    }
+}
+
+/// Where a worker computes.
+struct Place {
+    arena: Arena,
+    /// Bytes that its snapshots may take there.
+    most: usize,
+}
+
+impl Place {
+    /// The place that the settings ask for.
+    fn of(context: &RunContext) -> Result<Place> {
+        let device = device::open(&context.settings)?;
+        // What is held of snapshots is held on a GPU, too, beside what a step computes there.
+        let most = device.as_ref().map_or(usize::MAX, |device| device.budget() / 2);
+        Ok(Place { arena: device.map_or_else(Arena::new, Arena::on), most })
     }
 }
 
@@ -87,6 +104,17 @@ impl Worker {
         Worker::with(context, group, shares, Seams::default())
     }
 
+    /// A worker that shares windows with others, whose plan says what its part of them takes.
+    pub fn planned(
+        context: Arc<RunContext>,
+        group: Arc<WorkerGroup>,
+        shares: &Shares,
+        share: &Share,
+    ) -> Result<Worker> {
+        let place = Place::of(&context)?;
+        Worker::assemble(context, group, Some((shares, Some(share))), Seams::default(), place)
+    }
+
     /// A worker among others that does some things in another way.
     pub fn with(
         context: Arc<RunContext>,
@@ -94,10 +122,8 @@ impl Worker {
         shares: Option<&Shares>,
         seams: Seams,
     ) -> Result<Worker> {
-        let device = device::open(&context.settings)?;
-        // What is held of snapshots is held on a GPU, too, beside what a step computes there.
-        let most = device.as_ref().map_or(usize::MAX, |device| device.budget() / 2);
-        Worker::assemble(context, group, shares, seams, (device.map_or_else(Arena::new, Arena::on), most))
+        let place = Place::of(&context)?;
+        Worker::assemble(context, group, shares.map(|shares| (shares, None)), seams, place)
     }
 
     /// A worker that computes nothing and counts what a GPU with this many bytes would have to hold.
@@ -106,27 +132,32 @@ impl Worker {
         estimate: Arc<MemoryEstimate>,
         bytes: usize,
     ) -> Result<Worker> {
-        let arena = (Arena::estimating(estimate), bytes / 2);
-        Worker::assemble(context, WorkerGroup::alone(), None, Seams::default(), arena)
+        let place = Place { arena: Arena::estimating(estimate), most: bytes / 2 };
+        Worker::assemble(context, WorkerGroup::alone(), None, Seams::default(), place)
     }
 
-    /// A worker that works where its arena is, and whose snapshots take at most this many bytes.
+    /// A worker at a place; `part` says who owns what, and what it takes, where workers share windows.
     fn assemble(
         context: Arc<RunContext>,
         group: Arc<WorkerGroup>,
-        shares: Option<&Shares>,
+        part: Option<(&Shares, Option<&Share>)>,
         seams: Seams,
-        (arena, most): (Arena, usize),
+        Place { arena, most }: Place,
     ) -> Result<Worker> {
         let settings = &context.settings;
-        let bytes = (context.room_to_keep()? / context.sharing.workers).min(most);
-        let cells = shares.map(|shares| Arc::new(Cells::new(group.clone(), shares.clone(), seams.halo)));
+        let planned = part.and_then(|(_, share)| share);
+        let bytes = context.room_to_keep(planned.map(|share| share.memory))?.min(most);
+        let cells = part.map(|(shares, _)| Arc::new(Cells::new(group.clone(), shares.clone(), seams.halo)));
         // The one that keeps a GPU busy must not have to share its core.
         let on_device = usize::from(arena.device().is_some());
         let threads = (rayon::current_num_threads() / context.sharing.workers).saturating_sub(on_device);
-        let room = match cells {
-            None => Room::new(&context.sizes()?, bytes, context.window, threads),
-            Some(_) => Room::of_parts(bytes, context.window, threads, context.store.bytes() as usize),
+        let sizes = match (&cells, planned) {
+            (None, _) => Some(context.sizes()?),
+            (Some(_), share) => share.map(|share| Sizes::of_part(share, context.store.bytes())),
+        };
+        let room = match sizes {
+            Some(sizes) => Room::new(&sizes, bytes, context.window, threads),
+            None => Room::unplanned(bytes, context.window, threads),
         };
         let asked = context.asked()?;
         let (store, inputs) = (context.store.clone(), context.inputs.clone());

@@ -10,6 +10,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::config::{Features, Settings};
+use crate::data::degrees::log_of_one_plus;
 
 /// One step: vertices that come, edges that come or go, and cells of features that get a value; or, where
 /// `anew`, all edges and cells are others.
@@ -117,10 +118,34 @@ fn bits(values: &[f32]) -> Vec<u32> {
     values.iter().map(|value| value.to_bits()).collect()
 }
 
-/// The rows of a step, made anew.
+/// The rows of a step, made anew from the whole matrix of each step that they show. Those of a part of the
+/// vertices, in any order, are the same.
 fn dense_at(inputs: &Inputs, store: &Store, t: Step) -> Vec<f32> {
-    let all: Vec<u32> = (0..store.vertices() as u32).collect();
-    inputs.rows(store, t, &store.snapshot(t).unwrap(), &all).unwrap()
+    let (columns, width, vertices) = (inputs.constant.columns(), inputs.constant_width(), store.vertices());
+    let mut rows = vec![0.0; vertices * width];
+    for lag in 0..inputs.lags.min(t + 1) {
+        let (inward, outward) = store.snapshot(t - lag).unwrap().degrees(vertices);
+        let features = store.features(t - lag).unwrap();
+        for (vertex, row) in rows.chunks_exact_mut(width).enumerate() {
+            let place = &mut row[lag * columns..(lag + 1) * columns];
+            let logarithms = [inward[vertex], outward[vertex]].map(log_of_one_plus);
+            match inputs.constant {
+                Constant::None => {}
+                Constant::Degrees => inputs.scales.write(0, &logarithms, place),
+                Constant::OneHot(_) => place[(outward[vertex] as usize).min(columns - 1)] = 1.0,
+                Constant::Stored(_) => {
+                    inputs.scales.write(0, &features[vertex * columns..][..columns], place);
+                }
+            }
+        }
+    }
+    let (inward, outward) = store.snapshot(t).unwrap().degrees(vertices);
+    let some: Vec<u32> = (0..vertices as u32).rev().filter(|vertex| vertex % 3 != 1).collect();
+    let found = inputs.rows(store, t, (&inward, &outward), &some).unwrap();
+    for (&vertex, found) in some.iter().zip(found.chunks_exact(width)) {
+        assert_eq!(bits(found), bits(&rows[vertex as usize * width..][..width]), "step {t}, vertex {vertex}");
+    }
+    rows
 }
 
 /// The rows of every step, made anew.
