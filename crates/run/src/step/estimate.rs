@@ -105,8 +105,20 @@ fn row_bytes(context: &RunContext, degree: u64) -> Result<(u64, u64)> {
     // A rows phase has blocks of 252 rows, which take the same whatever the graph: both have a few of them.
     // Wide models get by with fewer rows, which take as long.
     let unit = if context.model.width() > 512 { 64 } else { 1024 };
-    let (small, large) = (buffers(context, unit, degree)?, buffers(context, 2 * unit, degree)?);
-    Ok((large.saturating_sub(small).div_ceil(unit) as u64, (2 * small).saturating_sub(large) as u64))
+    // How many threads take blocks at a time is a matter of chance: one takes them here, and each of them
+    // needs as much.
+    let threads = rayon::current_num_threads();
+    let alone = rayon::ThreadPoolBuilder::new().num_threads(1).build();
+    let both = || -> Result<(usize, usize)> {
+        Ok((buffers(context, unit, degree)?, buffers(context, 2 * unit, degree)?))
+    };
+    let (small, large) = match alone {
+        Ok(alone) => alone.install(both)?,
+        // Where there is no thread for it, chance decides.
+        Err(_) => both()?,
+    };
+    let blocks = threads * (2 * small).saturating_sub(large);
+    Ok((large.saturating_sub(small).div_ceil(unit) as u64, blocks as u64))
 }
 
 /// What the model asks of snapshots, found out by training on a small graph.
