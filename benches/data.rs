@@ -18,7 +18,7 @@ use kymo::graph::generate::{self, Params};
 use kymo::graph::store::{Cursor, EdgeChange, SharedRows};
 use kymo::graph::{Csr, Diffmap, Edge, Progress, Snapshot, StepEdges, Store};
 use kymo::model::{Graph, Normalisation};
-use kymo::tensor::Pattern;
+use kymo::tensor::{Pattern, Pool};
 
 const KYMO: &str = env!("CARGO_BIN_EXE_kymo");
 
@@ -222,7 +222,8 @@ fn prepare() {
                 prepared[t] = prepared[t].min(fastest(1, || {
                     let rows = with_loops.go_to(t).unwrap();
                     let (starts, columns) = (rows.starts.clone(), rows.columns.clone());
-                    let pattern = Pattern::shared(store.vertices(), starts, columns).unwrap();
+                    let pattern =
+                        Pattern::shared(store.vertices(), starts, columns, &Pool::default()).unwrap();
                     let made = Graph::looped(pattern, store.edges(t).unwrap(), asked).unwrap();
                     made.complete();
                     graph = Some(made);

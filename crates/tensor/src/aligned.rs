@@ -6,6 +6,8 @@
 
 use std::ops::{Deref, DerefMut};
 
+use crate::pool::Pool;
+
 /// Bytes of a line.
 const LINE: usize = 64;
 
@@ -16,10 +18,10 @@ pub struct Aligned {
 }
 
 impl Aligned {
-    /// This many zeros.
-    pub fn zeros(count: usize) -> Aligned {
+    /// This many zeros, in an array of a pool.
+    pub fn zeros(count: usize, pool: &Pool) -> Aligned {
         let spare = LINE / size_of::<f32>() - 1;
-        let mut numbers = vec![0.0f32; count + spare];
+        let mut numbers: Vec<f32> = pool.zeros(count + spare);
         let skipped = numbers.as_ptr().align_offset(LINE).min(spare);
         numbers.truncate(skipped + count);
         Aligned { numbers, skipped }
@@ -58,12 +60,12 @@ mod tests {
     #[test]
     fn numbers_begin_with_a_line_and_stay_there() {
         for count in [0, 1, 15, 16, 17, 50_000] {
-            let mut numbers = Aligned::zeros(count);
+            let mut numbers = Aligned::zeros(count, &Pool::default());
             assert_eq!(numbers[..], vec![0.0; count]);
             numbers.iter_mut().zip(1u16..).for_each(|(number, value)| *number = f32::from(value));
             numbers.truncate(count.saturating_sub(3));
             let expected: Vec<f32> = numbers.to_vec();
-            let resident = Resident::from(numbers);
+            let resident = Resident::aligned(numbers, &Pool::default());
             assert_eq!((resident.len(), &resident[..]), (expected.len(), &expected[..]));
             assert_eq!(resident.as_ptr().addr() % LINE, 0);
         }

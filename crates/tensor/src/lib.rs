@@ -20,6 +20,7 @@ pub mod ops;
 pub mod optim;
 mod pairs;
 pub mod pattern;
+mod pool;
 mod simd;
 pub mod tape;
 
@@ -32,4 +33,5 @@ pub use error::{Error, Result};
 pub use op::{Back, Op, Shape, View};
 pub use pairs::{Tiles, weigh_pair};
 pub use pattern::Pattern;
+pub use pool::{Array, Pool};
 pub use tape::{Numbers, Tape, Var};

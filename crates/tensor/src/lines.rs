@@ -14,6 +14,7 @@ use crate::cuda::Device;
 use crate::cuda::lines::{LinesOn, SEGMENT};
 use crate::error::Result;
 use crate::estimate::MemoryEstimate;
+use crate::pool::{Array, Pool};
 
 /// Work of one piece: entries and lines together, since a line without entries has to be written, too.
 const PIECE: usize = 2048;
@@ -38,9 +39,9 @@ pub(crate) type Cut<'o> = (&'o mut [f32], Range<usize>);
 /// Entries sorted by line.
 #[derive(Debug)]
 pub(crate) struct Lines {
-    starts: Arc<Vec<u64>>,
-    others: Arc<Vec<u32>>,
-    origins: Option<Vec<u32>>,
+    starts: Array<u64>,
+    others: Array<u32>,
+    origins: Option<Array<u32>>,
     pieces: Vec<Piece>,
     segments: usize,
     resident: OnceLock<LinesOn>,
@@ -48,29 +49,36 @@ pub(crate) struct Lines {
 
 impl Lines {
     /// Lines whose entries are numbered in the order in which they are given; `starts` has been checked.
-    pub fn new(starts: Arc<Vec<u64>>, others: Arc<Vec<u32>>) -> Self {
+    pub fn new(starts: Array<u64>, others: Array<u32>) -> Self {
         let (pieces, segments) = pieces(&starts, 0..starts.len() - 1);
         Lines { starts, others, origins: None, pieces, segments, resident: OnceLock::new() }
     }
 
     /// Entries sorted by `line`, each below `count`, entries of a line in the order in which they are given.
     pub fn sorted(count: usize, line: &[u32], other: impl Fn(usize) -> u32) -> Self {
-        let mut starts = vec![0u64; count + 1];
+        Lines::sorted_in(&Pool::default(), count, line, other)
+    }
+
+    /// The same in arrays of a pool.
+    pub fn sorted_in(pool: &Pool, count: usize, line: &[u32], other: impl Fn(usize) -> u32) -> Self {
+        let mut starts: Vec<u64> = pool.zeros(count + 1);
         for &line in line {
             starts[line as usize + 1] += 1;
         }
         for line in 0..count {
             starts[line + 1] += starts[line];
         }
-        let mut next = starts.clone();
-        let (mut others, mut origins) = (vec![0; line.len()], vec![0; line.len()]);
+        let mut next = pool.copied(&starts);
+        let (mut others, mut origins) = (pool.take(line.len()), pool.take(line.len()));
         for (origin, &line) in line.iter().enumerate() {
             let at = next[line as usize] as usize;
             next[line as usize] += 1;
             (others[at], origins[at]) = (other(origin), origin as u32);
         }
         let (pieces, segments) = pieces(&starts, 0..count);
-        let (starts, others) = (Arc::new(starts), Arc::new(others));
+        pool.give(next);
+        let starts = Array::new(Arc::new(starts), pool);
+        let [others, origins] = [others, origins].map(|array| Array::new(Arc::new(array), pool));
         Lines { starts, others, origins: Some(origins), pieces, segments, resident: OnceLock::new() }
     }
 
@@ -263,7 +271,7 @@ mod tests {
         }
         assert_eq!((line, entry as u64), (lengths.len(), starts[lengths.len()]));
 
-        let lines = Lines::new(Arc::new(starts.clone()), Arc::new(vec![0; entry]));
+        let lines = Lines::new(starts.clone().into(), vec![0; entry].into());
         let (mut output, mut scratch) = (vec![0.0; lengths.len() * 2], vec![0.0; segments * 2]);
         let (jobs, cuts) = lines.deal_lines(2, &mut output, &mut scratch);
         assert_eq!(cuts.iter().map(|(_, segments)| segments.clone()).collect::<Vec<_>>(), [0..5, 5..7, 7..9]);

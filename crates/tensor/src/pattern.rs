@@ -10,6 +10,7 @@ use crate::cuda::{Device, Resident};
 use crate::error::{Error, Result};
 use crate::lines::Lines;
 use crate::ops::factored;
+use crate::pool::{Array, Pool};
 
 /// The places of the non-zeros of a matrix, row by row. A place may occur more than once: its values add up.
 #[derive(Debug)]
@@ -19,16 +20,19 @@ pub struct Pattern {
     by_column: OnceLock<Lines>,
     /// The transpose on a GPU, where the host has none.
     by_column_on: OnceLock<LinesOn>,
+    /// Where arrays come from, and go back to.
+    pool: Pool,
 }
 
 impl Pattern {
     /// The pattern whose row `r` has its entries at `places[starts[r]..starts[r + 1]]`, which are columns.
     pub fn new(columns: usize, starts: Vec<u64>, places: Vec<u32>) -> Result<Self> {
-        Pattern::shared(columns, Arc::new(starts), Arc::new(places))
+        Pattern::shared(columns, Arc::new(starts), Arc::new(places), &Pool::default())
     }
 
-    /// The same of arrays that others have as well.
-    pub fn shared(columns: usize, starts: Arc<Vec<u64>>, places: Arc<Vec<u32>>) -> Result<Self> {
+    /// The same of arrays that others may have as well, and that are for a pool when nobody has them any
+    /// more.
+    pub fn shared(columns: usize, starts: Arc<Vec<u64>>, places: Arc<Vec<u32>>, pool: &Pool) -> Result<Self> {
         let wrong = |problem: String| Err(Error::settings("pattern", problem));
         if starts.first() != Some(&0) || starts.last() != Some(&(places.len() as u64)) {
             return wrong(format!("rows must start at 0 and end at {}", places.len()));
@@ -47,9 +51,10 @@ impl Pattern {
         }
         Ok(Pattern {
             columns,
-            by_row: Lines::new(starts, places),
+            by_row: Lines::new(Array::new(starts, pool), Array::new(places, pool)),
             by_column: OnceLock::new(),
             by_column_on: OnceLock::new(),
+            pool: pool.clone(),
         })
     }
 
@@ -97,6 +102,11 @@ impl Pattern {
     /// The column of each entry.
     pub fn places(&self) -> &[u32] {
         self.by_row.others()
+    }
+
+    /// Where its arrays come from.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
     }
 
     /// Builds the transpose now, for those who know that it will be asked for.
@@ -152,11 +162,13 @@ impl Pattern {
 
     pub(crate) fn by_column(&self) -> &Lines {
         self.by_column.get_or_init(|| {
-            let mut rows = Vec::with_capacity(self.entries());
+            let mut rows = self.pool.empty(self.entries());
             for (row, pair) in self.starts().windows(2).enumerate() {
                 rows.resize(pair[1] as usize, row as u32);
             }
-            Lines::sorted(self.columns, self.places(), |entry| rows[entry])
+            let lines = Lines::sorted_in(&self.pool, self.columns, self.places(), |entry| rows[entry]);
+            self.pool.give(rows);
+            lines
         })
     }
 }

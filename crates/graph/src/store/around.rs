@@ -81,6 +81,7 @@ impl EdgesAround {
                 Held::Plain(edges) => edges.load(all, leaves_out),
                 Held::Weighted(edges) => edges.load(all, leaves_out),
             }
+            store.release_edges(whole)?;
         }
         while let Some(some) = way.next(store, held.len())? {
             for step in some.steps.clone() {
@@ -96,9 +97,13 @@ impl EdgesAround {
                     (inward[to], outward[from]) = (inward[to].wrapping_sub(1), outward[from].wrapping_sub(1));
                 }
             }
+            let steps = some.steps.clone();
             match held {
                 Held::Plain(edges) => edges.pass(store, t, some, leaves_out)?,
                 Held::Weighted(edges) => edges.pass(store, t, some, leaves_out)?,
+            }
+            for step in steps {
+                store.release_edges(step)?;
             }
         }
         *at = Some(t);

@@ -16,6 +16,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
+/// Bytes that are gone through before their pages are let go: where everything is looked at once, what was
+/// looked at need not stay.
+pub const STRETCH: usize = 8 << 20;
+
 /// A file of a store, as the manifest records it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -125,7 +129,14 @@ impl Arrays {
     /// Maps the file of this entry and checks that it is what was written.
     pub fn open(folder: &Path, entry: &FileEntry) -> Result<Arrays> {
         let (path, map) = Arrays::map(folder, entry)?;
-        if crc32fast::hash(&map) != entry.crc32 {
+        let mut hasher = crc32fast::Hasher::new();
+        for (number, stretch) in map.chunks(STRETCH).enumerate() {
+            hasher.update(stretch);
+            if map.len() > STRETCH {
+                release(&map, number * STRETCH, stretch.len());
+            }
+        }
+        if hasher.finalize() != entry.crc32 {
             return Err(Error::store(&path, "the file is damaged: its checksum is not that of the manifest"));
         }
         Arrays::described(path, map)
@@ -183,22 +194,38 @@ impl Arrays {
     }
 
     /// Tells the system that the mapped pages need not stay in this process.
-    #[allow(unsafe_code)]
     pub fn release(&self) {
-        // SAFETY: the mapping is shared, read-only and of a file that never changes once it has its name (see
-        // `map`), so that no page holds anything that is not in the file: the next access, also one that goes
-        // on in another thread at this moment, brings back the same bytes.
-        #[cfg(unix)]
-        let advised = unsafe { self.map.unchecked_advise(memmap2::UncheckedAdvice::DontNeed) };
-        // It is advice: a system that does not take it keeps the pages.
-        #[cfg(unix)]
-        drop(advised);
+        release(&self.map, 0, self.map.len());
+    }
+
+    /// The same of the pages of a part of an array of this file.
+    pub fn release_slice<T>(&self, values: &[T]) {
+        let from = values.as_ptr().addr().checked_sub(self.map.as_ptr().addr());
+        let inside = |from: &usize| from + size_of_val(values) <= self.map.len();
+        if let Some(from) = from.filter(inside).filter(|_| !values.is_empty()) {
+            release(&self.map, from, size_of_val(values));
+        }
     }
 
     /// A complaint about the contents of this file.
     pub fn damaged(&self, problem: impl Into<String>) -> Error {
         Error::store(&self.path, problem)
     }
+}
+
+/// Tells the system that these pages need not stay in this process.
+#[allow(unsafe_code)]
+fn release(map: &Mmap, from: usize, length: usize) {
+    // SAFETY: the mapping is shared, read-only and of a file that never changes once it has its name (see
+    // `map`), so that no page holds anything that is not in the file: the next access, also one that goes on
+    // in another thread at this moment, brings back the same bytes.
+    #[cfg(unix)]
+    let advised = unsafe { map.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, from, length) };
+    // It is advice: a system that does not take it keeps the pages.
+    #[cfg(unix)]
+    drop(advised);
+    #[cfg(not(unix))]
+    let _ = (map, from, length);
 }
 
 #[allow(unsafe_code)]

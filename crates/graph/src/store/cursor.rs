@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::Store;
 use super::change::{EdgeChange, EdgeList};
 use super::fates::{Fates, Weight};
-use super::rows::{self, NewRows, Rows};
+use super::rows::{self, Rows};
 use super::way::Way;
 use crate::error::Result;
 use crate::snapshot::{Edge, Step, Vertex};
@@ -27,6 +27,29 @@ pub struct Cursor {
     outward: Vec<u32>,
     /// The step `outward` is of.
     counted: Option<Step>,
+    arrays: Box<dyn NewArrays>,
+}
+
+/// Where a cursor gets arrays from while others keep those that it had. What is in them does not matter; one
+/// that is too short is replaced by a new one.
+pub trait NewArrays: Send + Sync {
+    /// One with room for this many starts of rows.
+    fn starts(&self, room: usize) -> Vec<u64>;
+    /// One with room for this many columns.
+    fn columns(&self, room: usize) -> Vec<Vertex>;
+}
+
+/// New memory.
+struct Fresh;
+
+impl NewArrays for Fresh {
+    fn starts(&self, _: usize) -> Vec<u64> {
+        Vec::new()
+    }
+
+    fn columns(&self, _: usize) -> Vec<Vertex> {
+        Vec::new()
+    }
 }
 
 /// The rows of a step. Who keeps the arrays keeps them as they are: then the cursor goes on into others.
@@ -60,12 +83,11 @@ struct Side {
 
 impl Side {
     /// Takes the buffers for rows, or new ones where others keep them, to be given back to [`Side::fill`].
-    fn empty(&mut self) -> (Vec<u64>, Vec<Vertex>) {
-        let SharedRows { starts, columns, .. } = &mut self.rows;
-        (
-            Arc::into_inner(std::mem::take(starts)).unwrap_or_default(),
-            Arc::into_inner(std::mem::take(columns)).unwrap_or_default(),
-        )
+    fn empty(&mut self, arrays: &dyn NewArrays, [starts, columns]: [usize; 2]) -> (Vec<u64>, Vec<Vertex>) {
+        let old = (std::mem::take(&mut self.rows.starts), std::mem::take(&mut self.rows.columns));
+        let mine = Arc::into_inner(old.0).filter(|array| array.capacity() >= starts);
+        let also = Arc::into_inner(old.1).filter(|array| array.capacity() >= columns);
+        (mine.unwrap_or_else(|| arrays.starts(starts)), also.unwrap_or_else(|| arrays.columns(columns)))
     }
 
     fn fill(&mut self, (starts, columns): (Vec<u64>, Vec<Vertex>)) {
@@ -100,7 +122,13 @@ impl Cursor {
             weighted: Fates::EMPTY,
             outward: Vec::new(),
             counted: None,
+            arrays: Box::new(Fresh),
         }
+    }
+
+    /// The same with arrays from elsewhere.
+    pub fn with_arrays(self, arrays: impl NewArrays + 'static) -> Cursor {
+        Cursor { arrays: Box::new(arrays), ..self }
     }
 
     /// A cursor over a store without weights whose rows have a loop at every vertex, stored or not.
@@ -159,32 +187,34 @@ impl Cursor {
         let EdgeChange::Whole(EdgeList { edges, weights }) = self.store.edge_change(whole)? else {
             return Err(self.store.no_whole());
         };
-        let (mut starts, mut columns) = self.here.empty();
+        let vertices = self.store.vertices();
+        // As much as where a step is reached over changes: arrays change places.
+        let most = rows::most::<()>(edges.len() + if self.has_loops { vertices } else { 0 }, &[]);
+        let (mut starts, mut columns) = self.here.empty(&*self.arrays, [vertices + 1, most]);
         let new = (&mut starts, &mut columns);
         match self.has_loops {
-            true => rows::fill_with_loops(edges, self.store.vertices(), new),
-            false => rows::fill(edges, self.store.vertices(), new),
+            true => rows::fill_with_loops(edges, vertices, new),
+            false => rows::fill(edges, vertices, new),
         }
         self.here.fill((starts, columns));
         let mut copied = self.here.take();
         copied.clear();
         copied.extend_from_slice(weights.unwrap_or_default());
         self.here.give(copied);
-        Ok(())
+        // What has been copied need not stay in memory twice.
+        self.store.release_edges(whole)
     }
 
     /// Passes over changes, and keeps up the outward degrees where they are to be counted.
     fn pass(&mut self, t: Step, way: Way, count: bool) -> Result<()> {
-        let Cursor { store, here, there, plain, weighted, outward, has_loops, .. } = self;
+        let Cursor { store, here, there, plain, weighted, outward, has_loops, arrays, .. } = self;
         let mut is_weighted = here.rows.weights.is_some();
         for step in way.steps.clone() {
             is_weighted |= store.edge_change(step)?.is_weighted();
         }
         let outward = count.then_some(&mut outward[..]);
         let edges = here.rows.columns.len();
-        let (mut starts, mut columns) = there.empty();
-        let new_rows = (&mut starts, &mut columns);
-        let way = Course { store, t, way, has_loops: *has_loops };
+        let way = Course { store, t, way, has_loops: *has_loops, arrays: &**arrays };
         if is_weighted {
             if here.rows.weights.is_none() {
                 here.spare.clear();
@@ -192,15 +222,14 @@ impl Cursor {
             }
             let (old, mut new) = (here.rows.weights.as_ref().unwrap_or(&here.spare), there.take());
             let old_rows = (&here.rows.starts[..], &here.rows.columns[..]);
-            way.turn(weighted, (old_rows, old), (new_rows, &mut new), outward)?;
+            way.turn(weighted, (old_rows, old), (there, &mut new), outward)?;
             there.give(new);
         } else {
             there.spare = there.take();
             let (old, mut new) = (vec![(); edges], Vec::new());
             let old_rows = (&here.rows.starts[..], &here.rows.columns[..]);
-            way.turn(plain, (old_rows, &old), (new_rows, &mut new), outward)?;
+            way.turn(plain, (old_rows, &old), (there, &mut new), outward)?;
         }
-        there.fill((starts, columns));
         std::mem::swap(here, there);
         Ok(())
     }
@@ -212,6 +241,7 @@ struct Course<'s> {
     t: Step,
     way: Way,
     has_loops: bool,
+    arrays: &'s dyn NewArrays,
 }
 
 impl Course<'_> {
@@ -220,20 +250,25 @@ impl Course<'_> {
         self,
         fates: &mut Fates<W>,
         old: (Rows<'_>, &[W]),
-        new: (NewRows<'_>, &mut Vec<W>),
+        (there, weights): (&mut Side, &mut Vec<W>),
         outward: Option<&mut [u32]>,
     ) -> Result<()> {
-        let Course { store, t, way, has_loops } = self;
+        let Course { store, t, way, has_loops, arrays } = self;
         fates.clear();
         let damaged = |problem| store.inconsistent(t, problem);
         for step in way.steps {
             fates.push(store.edge_change(step)?, |edge| has_loops && edge.is_loop()).map_err(damaged)?;
+            store.release_edges(step)?;
         }
         let (edges, fates) = fates.combine().map_err(damaged)?;
         if way.back {
             fates.iter_mut().for_each(|fate| fate.reverse());
         }
-        rows::apply(old, (edges, fates), new).map_err(damaged)?;
+        let (old_starts, old_columns) = old.0;
+        let most = rows::most(old_columns.len(), fates);
+        let (mut starts, mut columns) = there.empty(arrays, [old_starts.len(), most]);
+        rows::apply(old, (edges, fates), ((&mut starts, &mut columns), weights)).map_err(damaged)?;
+        there.fill((starts, columns));
         if let Some(outward) = outward {
             for (edge, [before, after]) in edges.iter().zip(fates) {
                 let degree = &mut outward[edge.source() as usize];

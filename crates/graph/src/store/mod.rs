@@ -30,7 +30,7 @@ use part::{Part, Records};
 
 pub use around::EdgesAround;
 pub use change::{EdgeChange, EdgeList};
-pub use cursor::{Cursor, SharedRows};
+pub use cursor::{Cursor, NewArrays, SharedRows};
 pub use feature_change::{ChangeCounts, ChangedSegments, StoredFeatures};
 pub use manifest::{FeatureFacts, FeatureKind, LabelFacts, Manifest, VERSION};
 pub use window::FeatureWindow;
@@ -194,6 +194,16 @@ impl Store {
                 break;
             }
         }
+    }
+
+    /// The same of the pages with the edges of step `t`, and of no other.
+    fn release_edges(&self, t: Step) -> Result<()> {
+        self.part(t).map(|(part, within)| part.release_edges(within))
+    }
+
+    /// Lets go of all mapped pages.
+    pub fn release_all(&self) {
+        self.parts.iter().filter_map(OnceLock::get).for_each(Part::release);
     }
 
     /// Whether weights are stored.

@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use super::additive::Split;
-use super::arrays::{Arrays, Element};
+use super::arrays::{Arrays, Element, STRETCH};
 use super::change::{EdgeChange, EdgeList};
 use super::feature_change::ChangeCounts;
 use super::manifest::PartEntry;
@@ -18,6 +18,10 @@ use crate::snapshot::{Edge, Vertex};
 pub const EDGES_ARE_ALL: u8 = 1;
 /// The features of the step are all there.
 pub const FEATURES_ARE_ALL: u8 = 2;
+
+/// The lists of edges, and where each step begins in them.
+const EDGES: [(&str, &str); 3] =
+    [("added", "added.at"), ("removed", "removed.at"), ("reweighted", "reweighted.at")];
 
 /// Whether the edges ascend and have both ends below `vertices`.
 ///
@@ -97,12 +101,17 @@ impl Part {
                 .arrays
                 .damaged(format!("step.vertices counts more than the {known} of the store")));
         }
-        for (name, at) in [("added", "added.at"), ("removed", "removed.at"), ("reweighted", "reweighted.at")]
-        {
+        for (name, at) in EDGES {
             let edges = self.arrays.all::<Edge>(name)?;
+            let mut seen = 0;
             for (step, range) in self.ranges(at, edges.len())?.into_iter().enumerate() {
+                seen += size_of::<Edge>() * range.len();
                 if !are_edges(&edges[range], vertices[step]) {
                     return Err(self.arrays.damaged(format!("{name} is not a sorted list of edges")));
+                }
+                if seen > STRETCH {
+                    self.arrays.release();
+                    seen = 0;
                 }
             }
             let weights = format!("{name}.weight");
@@ -224,6 +233,23 @@ impl Part {
     /// Lets go of the pages of this part.
     pub fn release(&self) {
         self.arrays.release();
+    }
+
+    /// Lets go of the pages with the edges of a step.
+    pub fn release_edges(&self, step: usize) {
+        for (name, at) in EDGES {
+            let range = self.range(at, step);
+            self.arrays.release_slice(&self.array::<Edge>(name)[range]);
+        }
+        for (weights, at) in [("added.weight", "added.at"), ("removed.weight", "removed.at")] {
+            let range = self.range(at, step);
+            self.array::<f32>(weights)
+                .get(range)
+                .into_iter()
+                .for_each(|slice| self.arrays.release_slice(slice));
+        }
+        let range = self.range("reweighted.at", step);
+        self.arrays.release_slice(&self.array::<[f32; 2]>("reweighted.weight")[range]);
     }
 
     /// What the step stores of its edges.

@@ -80,6 +80,18 @@ fn room(numbers: &mut Vec<Vertex>, length: usize) {
     }
 }
 
+/// The most columns that are written while rows of this many columns change so: those that have come and not
+/// gone again on the way, and what is copied beyond an end.
+pub fn most<W: Weight>(old: usize, fates: &[Fate<W>]) -> usize {
+    let (mut more, mut most) = (0, 0);
+    for [before, after] in fates {
+        more += isize::from(before.is_none()) - isize::from(after.is_none());
+        most = most.max(more);
+    }
+    // One is written where an edge goes, too, until what comes next takes its place.
+    old + most as usize + 1 + LONG
+}
+
 /// Fills `new` with the rows that `old` becomes by the fates of these edges, in one pass.
 ///
 /// Weights come apart from the rows, because they may be of no size.
@@ -88,8 +100,7 @@ pub fn apply<W: Weight>(
     (edges, fates): (&[Edge], &[Fate<W>]),
     ((new_starts, new_columns), new_weights): (NewRows<'_>, &mut Vec<W>),
 ) -> Result<(), Mismatch> {
-    let appear = fates.iter().filter(|[before, _]| before.is_none()).count();
-    let most = old_columns.len() + appear + LONG;
+    let most = most(old_columns.len(), fates);
     new_starts.clear();
     new_starts.resize(old_starts.len(), SAME);
     room(new_columns, most);

@@ -17,7 +17,7 @@ pub use weighted::{Normalisation, Weighted};
 use std::sync::{Arc, OnceLock};
 
 use kymo_tensor::pattern::Pattern;
-use kymo_tensor::{Device, Error, Resident, Result};
+use kymo_tensor::{Device, Error, Pool, Resident, Result};
 
 use part::Part;
 use rows::factors;
@@ -40,6 +40,8 @@ pub struct Graph {
     diffusion: OnceLock<[Weighted; 2]>,
     /// Which transposes were asked for when it was prepared.
     transposed: [bool; 3],
+    /// Where its arrays come from, and go back to.
+    pool: Pool,
 }
 
 /// Rows of a graph's own.
@@ -93,9 +95,11 @@ impl Graph {
     }
 
     /// A graph that has what is asked of it and nothing else, from rows that are in order. Transposes are
-    /// made where they are needed: see [`Graph::complete`] and [`Graph::bring`].
-    pub fn prepared(rows: &Rows<'_>, asked: Asked) -> Result<Graph> {
-        let graph = Graph { transposed: asked.transposed, ..Graph::empty(rows.count(), rows.sources.len()) };
+    /// made where they are needed: see [`Graph::complete`] and [`Graph::bring`]. Its arrays are those of a
+    /// pool.
+    pub fn prepared(rows: &Rows<'_>, asked: Asked, pool: &Pool) -> Result<Graph> {
+        let empty = Graph::empty(rows.count(), rows.sources.len());
+        let graph = Graph { transposed: asked.transposed, pool: pool.clone(), ..empty };
         graph.prepare(rows, asked)?;
         Ok(graph)
     }
@@ -112,7 +116,8 @@ impl Graph {
     /// The same from a pattern of the edges with a loop at every vertex, where nothing else is asked for (see
     /// [`Asked::is_of_loops`]) and no edge has a weight. `edges` are those without the loops that were added.
     pub fn looped(pattern: Pattern, edges: usize, asked: Asked) -> Result<Graph> {
-        let graph = Graph { transposed: asked.transposed, ..Graph::empty(pattern.rows(), edges) };
+        let (transposed, pool) = (asked.transposed, pattern.pool().clone());
+        let graph = Graph { transposed, pool, ..Graph::empty(pattern.rows(), edges) };
         let pattern = graph.with_loops.get_or_init(|| Arc::new(pattern));
         for kind in Normalisation::ALL.into_iter().filter(|&kind| asked.normalised[kind as usize]) {
             kept(&graph.normalised[kind as usize], || graph.scaled(kind, pattern.clone(), None))?;
@@ -207,6 +212,7 @@ impl Graph {
             mean: OnceLock::new(),
             diffusion: OnceLock::new(),
             transposed: [false; 3],
+            pool: Pool::default(),
         }
     }
 
@@ -236,6 +242,17 @@ impl Graph {
         self.part.as_ref().map(|part| &part.vertices[..])
     }
 
+    /// A pattern of arrays of the pool.
+    fn pattern(&self, starts: Vec<u64>, columns: Vec<u32>) -> Result<Arc<Pattern>> {
+        let (starts, columns) = (Arc::new(starts), Arc::new(columns));
+        Ok(Arc::new(Pattern::shared(self.columns(), starts, columns, &self.pool)?))
+    }
+
+    /// Values in an array of the pool.
+    fn resident(&self, values: Vec<f32>) -> Arc<Resident> {
+        Arc::new(Resident::reusable(values, &self.pool))
+    }
+
     /// Where the edges are, with a loop at every vertex.
     pub fn with_loops(&self) -> Result<Arc<Pattern>> {
         match self.with_loops.get() {
@@ -246,8 +263,9 @@ impl Graph {
 
     fn with_loops_from(&self, rows: &Rows<'_>) -> Result<Arc<Pattern>> {
         kept(&self.with_loops, || {
-            let (starts, columns, _) = rows.looped(self.order());
-            Ok(Arc::new(Pattern::new(self.columns(), starts, columns)?))
+            let (starts, columns, weights) = rows.looped(self.order(), &self.pool);
+            weights.into_iter().for_each(|weights| self.pool.give(weights));
+            self.pattern(starts, columns)
         })
     }
 
@@ -260,9 +278,7 @@ impl Graph {
     }
 
     fn plain_from(&self, rows: &Rows<'_>) -> Result<Arc<Pattern>> {
-        kept(&self.plain, || {
-            Ok(Arc::new(Pattern::new(self.columns(), rows.starts.to_vec(), rows.sources.to_vec())?))
-        })
+        kept(&self.plain, || self.pattern(self.pool.copied(rows.starts), self.pool.copied(rows.sources)))
     }
 
     /// The matrix of graph convolution: a loop of weight 1 at every vertex that has none, then the
@@ -281,12 +297,13 @@ impl Graph {
             let (pattern, weights) = match self.with_loops.get().filter(|_| rows.weights.is_none()) {
                 Some(pattern) => (pattern.clone(), None),
                 None => {
-                    let (starts, columns, weights) = rows.looped(self.order());
-                    let make = || Ok(Arc::new(Pattern::new(self.columns(), starts, columns)?));
-                    (kept(&self.with_loops, make)?, weights)
+                    let (starts, columns, weights) = rows.looped(self.order(), &self.pool);
+                    (kept(&self.with_loops, || self.pattern(starts, columns))?, weights)
                 }
             };
-            self.scaled(kind, pattern, weights.as_deref())
+            let matrix = self.scaled(kind, pattern, weights.as_deref());
+            weights.into_iter().for_each(|weights| self.pool.give(weights));
+            matrix
         })
     }
 
@@ -298,16 +315,18 @@ impl Graph {
         weights: Option<&[f32]>,
     ) -> Result<Weighted> {
         let rows = Rows { starts: pattern.starts(), sources: pattern.places(), weights };
-        let factors = match &self.part {
-            Some(part) => factors(kind, &part.degrees),
-            None => factors(kind, &rows.degrees()),
+        let degrees = match &self.part {
+            Some(part) => self.pool.copied(&part.degrees),
+            None => rows.degrees(&self.pool),
         };
+        let factors = factors(kind, degrees);
         if kind == Normalisation::Both && weights.is_none() && self.part.is_none() {
             let values = Arc::new(Resident::products(pattern.clone(), factors)?);
             return Ok(Weighted { pattern, values });
         }
-        let values = Arc::new(rows.values(kind, &factors).into());
-        Ok(Weighted { pattern, values })
+        let values = rows.values(kind, &factors, &self.pool);
+        self.pool.give(factors);
+        Ok(Weighted { pattern, values: self.resident(values) })
     }
 
     /// The matrix of the mean over in-neighbours, whatever their weights.
@@ -324,8 +343,9 @@ impl Graph {
                 let count = (row[1] - row[0]) as usize;
                 std::iter::repeat_n(1.0 / count as f32, count)
             };
-            let values: Vec<f32> = rows.starts.windows(2).flat_map(share).collect();
-            Ok(Weighted { pattern: self.plain_from(rows)?, values: Arc::new(values.into()) })
+            let mut values: Vec<f32> = self.pool.empty(rows.sources.len());
+            values.extend(rows.starts.windows(2).flat_map(share));
+            Ok(Weighted { pattern: self.plain_from(rows)?, values: self.resident(values) })
         })
     }
 
@@ -350,7 +370,9 @@ impl Graph {
     fn diffusion_from(&self, rows: &Rows<'_>) -> Result<[Weighted; 2]> {
         kept(&self.diffusion, || {
             let (vertices, edges) = (rows.count(), rows.sources.len());
-            let (mut outward, mut inward) = (vec![0.0f32; vertices], vec![0.0f32; vertices]);
+            let pool = &self.pool;
+            let (mut outward, mut inward): (Vec<f32>, Vec<f32>) =
+                (pool.zeros(vertices), pool.zeros(vertices));
             let each = || {
                 rows.starts.windows(2).enumerate().flat_map(|(target, row)| {
                     (row[0] as usize..row[1] as usize)
@@ -361,24 +383,28 @@ impl Graph {
                 outward[source] += rows.weight(index);
                 inward[target] += rows.weight(index);
             }
-            let along: Vec<f32> =
-                each().map(|(index, source, _)| share(rows.weight(index), outward[source])).collect();
-            let mut starts = vec![0u64; vertices + 1];
+            let mut along: Vec<f32> = pool.empty(edges);
+            along.extend(each().map(|(index, source, _)| share(rows.weight(index), outward[source])));
+            let mut starts: Vec<u64> = pool.zeros(vertices + 1);
             each().for_each(|(_, source, _)| starts[source + 1] += 1);
             for vertex in 0..vertices {
                 starts[vertex + 1] += starts[vertex];
             }
-            let (mut next, mut columns, mut against) = (starts.clone(), vec![0; edges], vec![0.0; edges]);
+            let mut next = pool.copied(&starts);
+            let (mut columns, mut against): (Vec<u32>, Vec<f32>) = (pool.take(edges), pool.take(edges));
             for (index, source, target) in each() {
                 let at = next[source] as usize;
                 columns[at] = target as u32;
                 against[at] = share(rows.weight(index), inward[target]);
                 next[source] += 1;
             }
-            let back = Arc::new(Pattern::new(vertices, starts, columns)?);
+            pool.give(next);
+            pool.give(outward);
+            pool.give(inward);
+            let back = self.pattern(starts, columns)?;
             Ok([
-                Weighted { pattern: self.plain_from(rows)?, values: Arc::new(along.into()) },
-                Weighted { pattern: back, values: Arc::new(against.into()) },
+                Weighted { pattern: self.plain_from(rows)?, values: self.resident(along) },
+                Weighted { pattern: back, values: self.resident(against) },
             ])
         })
     }

@@ -1,6 +1,6 @@
 //! The edges of a snapshot in compressed rows, wherever they are, and what matrices are made of.
 
-use kymo_tensor::{Error, Result};
+use kymo_tensor::{Error, Pool, Result};
 
 use super::weighted::Normalisation;
 
@@ -52,10 +52,10 @@ impl Rows<'_> {
 
     /// The rows with a loop of weight 1 at every vertex that has none, in its place. `vertices` are those
     /// that columns stand for, where these are not the vertices themselves.
-    pub(super) fn looped(&self, vertices: Option<&[u32]>) -> Looped {
+    pub(super) fn looped(&self, vertices: Option<&[u32]>, pool: &Pool) -> Looped {
         let room = self.sources.len() + self.count();
-        let (mut starts, mut columns) = (Vec::with_capacity(self.starts.len()), Vec::with_capacity(room));
-        let mut weights = self.weights.map(|_| Vec::with_capacity(room));
+        let (mut starts, mut columns) = (pool.empty(self.starts.len()), pool.empty(room));
+        let mut weights = self.weights.map(|_| pool.empty(room));
         let vertex = |column: u32| vertices.map_or(column, |vertices| vertices[column as usize]);
         starts.push(0);
         for (own, row) in (0..).zip(self.starts.windows(2)) {
@@ -77,17 +77,21 @@ impl Rows<'_> {
     }
 
     /// The weight that comes in at each vertex, summed in the order of the row.
-    pub(super) fn degrees(&self) -> Vec<f32> {
-        let rows = self.starts.windows(2);
+    pub(super) fn degrees(&self, pool: &Pool) -> Vec<f32> {
+        let (rows, mut degrees) = (self.starts.windows(2), pool.empty(self.count()));
         match self.weights {
-            None => rows.map(|row| ones(row[1] - row[0])).collect(),
-            Some(weights) => rows.map(|row| weights[row[0] as usize..row[1] as usize].iter().sum()).collect(),
+            None => degrees.extend(rows.map(|row| ones(row[1] - row[0]))),
+            Some(weights) => {
+                let sum = |row: &[u64]| weights[row[0] as usize..row[1] as usize].iter().sum::<f32>();
+                degrees.extend(rows.map(sum));
+            }
         }
+        degrees
     }
 
     /// The values of the entries.
-    pub(super) fn values(&self, kind: Normalisation, factors: &[f32]) -> Vec<f32> {
-        let mut values = vec![0.0; self.sources.len()];
+    pub(super) fn values(&self, kind: Normalisation, factors: &[f32], pool: &Pool) -> Vec<f32> {
+        let mut values = pool.take(self.sources.len());
         let rows = |range: &[u64]| range[0] as usize..range[1] as usize;
         let ranges = self.starts.windows(2).map(rows).zip(factors);
         match kind {
@@ -110,15 +114,18 @@ pub(super) fn ones(count: u64) -> f32 {
     count.min(1 << f32::MANTISSA_DIGITS) as f32
 }
 
-/// What entries are multiplied by for the degrees of their ends. An edge at a vertex of degree 0 has
-/// weight 0.
-pub(super) fn factors(kind: Normalisation, degrees: &[f32]) -> Vec<f32> {
-    let inverse = |power: fn(f32) -> f32| -> Vec<f32> {
-        degrees.iter().map(|&degree| if degree > 0.0 { 1.0 / power(degree) } else { 0.0 }).collect()
+/// Turns degrees into what entries are multiplied by for those of their ends. An edge at a vertex of degree 0
+/// has weight 0.
+pub(super) fn factors(kind: Normalisation, mut degrees: Vec<f32>) -> Vec<f32> {
+    let inverse = |power: fn(f32) -> f32, degrees: &mut [f32]| {
+        for degree in degrees {
+            *degree = if *degree > 0.0 { 1.0 / power(*degree) } else { 0.0 };
+        }
     };
     match kind {
-        Normalisation::Both => inverse(f32::sqrt),
-        Normalisation::Right => inverse(|degree| degree),
-        Normalisation::None => Vec::new(),
+        Normalisation::Both => inverse(f32::sqrt, &mut degrees),
+        Normalisation::Right => inverse(|degree| degree, &mut degrees),
+        Normalisation::None => degrees.clear(),
     }
+    degrees
 }

@@ -10,7 +10,7 @@ fn graph() -> Graph {
 
 #[test]
 fn loops_are_added_where_there_are_none() {
-    let (starts, columns, weights) = graph().rows().unwrap().looped(None);
+    let (starts, columns, weights) = graph().rows().unwrap().looped(None, &Pool::default());
     assert_eq!(starts, [0, 2, 5, 6, 7]);
     assert_eq!(columns, [0, 1, 0, 1, 2, 2, 3]);
     assert_eq!(weights.unwrap(), [1.0, 4.0, 2.0, 3.0, 1.0, 1.0, 1.0]);
@@ -25,7 +25,7 @@ fn normalisations_scale_by_degrees() {
     assert!((both.values[1] - 4.0 / (5.0f32 * 6.0).sqrt()).abs() < 1e-6);
     assert_eq!(
         graph.normalised(Normalisation::None).unwrap().values[..],
-        graph.rows().unwrap().looped(None).2.unwrap()
+        graph.rows().unwrap().looped(None, &Pool::default()).2.unwrap()
     );
     assert_eq!(graph.mean().unwrap().values[..], [1.0, 1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0]);
 }
@@ -59,6 +59,9 @@ fn prepared_graphs_have_what_was_asked_for() {
             walks.to_vec()
         },
     ];
+    // Arrays of one graph are those of the next.
+    let pool = Pool::new();
+    pool.keep_up_to(1 << 20);
     for graph in [weighted, ones] {
         let rows = graph.rows().unwrap();
         let again = || Graph::new(rows.starts.into(), rows.sources.into(), rows.weights.map(<[f32]>::to_vec));
@@ -66,7 +69,8 @@ fn prepared_graphs_have_what_was_asked_for() {
             let lazy = again().unwrap();
             let expected = ask(&lazy);
             let asked = lazy.asked();
-            let both = [Graph::prepared(&rows, asked).unwrap(), again().unwrap().reduced(asked).unwrap()];
+            let both =
+                [Graph::prepared(&rows, asked, &pool).unwrap(), again().unwrap().reduced(asked).unwrap()];
             for prepared in both {
                 prepared.complete();
                 assert_eq!(prepared.asked(), asked);

@@ -85,7 +85,8 @@ impl Shared {
                 let key = self.key(t, window).0;
                 if waiting(&key) {
                     // What will not be kept may take the room of the steps ahead, and no more.
-                    let fits = self.budget.left() >= self.room.step * (1 + state.reading.len());
+                    let room = self.room.step * (1 + state.reading.len());
+                    let fits = !state.is_full && self.budget.left() >= room;
                     if !(fits || beyond < self.room.ahead) {
                         break 'windows;
                     }

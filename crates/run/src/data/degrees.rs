@@ -127,8 +127,10 @@ pub fn one_hot_columns(store: &Store, train: Range<Step>) -> Result<usize> {
     if !train.is_empty() {
         let mut degrees = Degrees::new(store, Constant::Degrees, train.start)?;
         most = degrees.outward.iter().copied().max().unwrap_or(0);
-        for _ in train.skip(1) {
+        for t in train.skip(1) {
             degrees.advance()?;
+            // What leads from a step to the next is looked at once.
+            store.release(t);
             let changed = degrees.before.iter().map(|&(vertex, _)| degrees.of(vertex)[1]);
             most = changed.max().unwrap_or(0).max(most);
         }

@@ -141,9 +141,14 @@ impl Inputs {
         self.constant == Constant::Degrees && self.lags == 1
     }
 
-    /// The constant columns of a step with these degrees, where they are nothing else.
-    pub fn of_degrees(&self, inward: impl Iterator<Item = u32>, outward: &[u32]) -> Vec<f32> {
-        let mut rows = vec![0.0; 2 * outward.len()];
+    /// The constant columns of a step with these degrees, where they are nothing else, in place of `rows`.
+    pub fn of_degrees(
+        &self,
+        inward: impl Iterator<Item = u32>,
+        outward: &[u32],
+        mut rows: Vec<f32>,
+    ) -> Vec<f32> {
+        rows.resize(2 * outward.len(), 0.0);
         for ((row, inward), &outward) in rows.chunks_exact_mut(2).zip(inward).zip(outward) {
             self.scales.write(0, &[inward, outward].map(log_of_one_plus), row);
         }

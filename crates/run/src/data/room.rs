@@ -32,6 +32,9 @@ pub struct Room {
     pub holds_all: bool,
     /// Bytes of a step.
     pub step: usize,
+    /// Bytes that the steps which pass through may take, those that are being read apart: what of it they do
+    /// not take is for arrays to be used again.
+    pub passing: usize,
     /// Whether pages of the store are let go as soon as they were read: there is no room for them.
     pub releases: bool,
 }
@@ -62,6 +65,10 @@ impl Sizes {
         let (all, largest) = (manifest.edges.saturating_mul(directions), largest_step(store)?);
         let weighted = steps > 0 && store.snapshot(0)?.weights.is_some();
         let rows = 8 * vertices + largest.saturating_mul(if weighted { 8 } else { 4 });
+        // Where the cursor sees to loops, its rows after a step are those of the snapshot.
+        let is_shared = !weighted && !inputs.are_degrees() && asked.is_of_loops();
+        let rows = if is_shared { rows + 4 * vertices } else { 2 * rows };
+        let changes = if weighted { largest } else { most_changes(store)?.min(largest) };
         let segments = inputs.segments();
         let bytes = |number: usize| inputs.segment_bytes(number);
         let of_window = |start: usize| {
@@ -73,7 +80,7 @@ impl Sizes {
             step: asked.bytes(vertices, largest, weighted) as usize,
             // Rows before and after a step is taken, and changes that are put together, as they come in and
             // as they go out: no more than there are edges.
-            reader: 2 * rows as usize + if weighted { 48 } else { 24 } * largest as usize,
+            reader: rows as usize + if weighted { 48 } else { 20 } * changes as usize,
             mapped: store.bytes() as usize,
             ..Sizes::default()
         };
@@ -117,6 +124,7 @@ impl Room {
         let snapshots = all.saturating_add(all / 16);
         let room = Room {
             snapshots: memory,
+            passing: 0,
             products: Some(0),
             ahead: 1,
             windows: WINDOWS,
@@ -137,7 +145,8 @@ impl Room {
         let readers = (memory / 4 / reader).min(threads.saturating_sub(1)).min(3);
         let ahead = (memory / 4 / sizes.step.max(1)).min(2 * window);
         let snapshots = memory - readers * reader - ahead * sizes.step;
-        Room { snapshots, ahead: 1 + ahead, readers: 1 + readers, ..room }
+        let passing = (window + 2 + ahead) * sizes.step + sizes.window;
+        Room { snapshots, ahead: 1 + ahead, readers: 1 + readers, passing, ..room }
     }
 
     /// The room in `memory` bytes for snapshots of which nobody has said what they take.
@@ -163,6 +172,16 @@ pub fn snapshots_in_memory(store: &Store) -> Result<[u64; 2]> {
     graph.normalised(Normalisation::Both)?;
     let held = Sizes::new(store, &inputs, graph.asked(), 1)?.all() as u64;
     Ok([whole_bytes(store.manifest(), inputs.constant_width()), held])
+}
+
+/// The most edges that are listed as changes from one step that is stored whole to the next.
+fn most_changes(store: &Store) -> Result<u64> {
+    let (mut run, mut most) = (0, 0);
+    for counts in store.change_counts(0..store.steps())? {
+        run = counts.edges.map_or(0, |edges| run + edges);
+        most = most.max(run);
+    }
+    Ok(most as u64)
 }
 
 /// Edges of a large step, in both directions where there are two: those of the last or of a step on average,

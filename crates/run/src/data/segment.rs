@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, available_parallelism};
 
 use kymo_graph::{Step, Store, Vertex};
-use kymo_tensor::{Aligned, Resident};
+use kymo_tensor::{Aligned, Pool, Resident};
 
 use super::degrees::Degrees;
 use super::features::{Constant, Inputs};
@@ -191,8 +191,8 @@ impl<'a> Columns<'a> {
 }
 
 impl Inputs {
-    /// Reads a segment: what is in memory meanwhile is the segment.
-    pub fn read_segment(&self, store: &Store, number: usize) -> Result<Segment> {
+    /// Reads a segment into arrays of a pool: what is in memory meanwhile is the segment.
+    pub fn read_segment(&self, store: &Store, number: usize, pool: &Pool) -> Result<Segment> {
         let steps = self.segments[number].clone();
         let (width, vertices) = (self.constant_width(), self.vertices);
         if width == 0 || vertices == 0 {
@@ -200,7 +200,7 @@ impl Inputs {
         }
         let begin = (steps.start + 1).saturating_sub(self.lags);
         let mut now = Columns::new(store, self.constant, begin..steps.end)?;
-        let mut rows = Aligned::zeros((vertices + self.extents[number].changed) * width);
+        let mut rows = Aligned::zeros((vertices + self.extents[number].changed) * width, pool);
         // What changed at each of the steps that a row shows. What lies before the first step is the mean.
         let first = (&mut rows[..vertices * width], width);
         let mut recent = now.write_first(begin..=steps.start, &self.scales, first, steps.len() > 1)?;
@@ -217,7 +217,14 @@ impl Inputs {
                 index.push(last);
                 continue;
             }
-            let mut list = last.map_or_else(|| (0..vertices as u32).collect(), |last| last.to_vec());
+            let mut list = match last {
+                Some(last) => pool.copied(&last),
+                None => {
+                    let mut list = pool.empty(vertices);
+                    list.extend(0..vertices as u32);
+                    list
+                }
+            };
             let (known, new) = rows.split_at_mut(used * width);
             let before = |vertex: Vertex| {
                 let row = list[vertex as usize] as usize;
@@ -229,10 +236,10 @@ impl Inputs {
                 list[vertex as usize] = row;
             }
             used += changed.len();
-            index.push(Some(Arc::new(list.into())));
+            index.push(Some(Arc::new(Resident::reusable(list, pool))));
         }
         rows.truncate(used * width);
-        Ok(Segment { steps, rows: rows.into(), index })
+        Ok(Segment { steps, rows: Resident::aligned(rows, pool), index })
     }
 }
 

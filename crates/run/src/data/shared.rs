@@ -4,6 +4,7 @@
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use kymo_graph::{Step, Store};
+use kymo_tensor::Pool;
 
 use super::features::Inputs;
 use super::segment::Segment;
@@ -14,13 +15,14 @@ pub(super) struct Segments {
     store: Arc<Store>,
     inputs: Arc<Inputs>,
     places: Vec<Mutex<Weak<Segment>>>,
+    pool: Pool,
 }
 
 impl Segments {
-    /// None of them yet.
-    pub fn new(store: Arc<Store>, inputs: Arc<Inputs>) -> Segments {
+    /// None of them yet; their arrays are those of a pool.
+    pub fn new(store: Arc<Store>, inputs: Arc<Inputs>, pool: Pool) -> Segments {
         let places = inputs.segments().iter().map(|_| Mutex::default()).collect();
-        Segments { store, inputs, places }
+        Segments { store, inputs, places, pool }
     }
 
     /// The segment of step `t`. Who comes while another reads it waits for that.
@@ -30,7 +32,7 @@ impl Segments {
         if let Some(segment) = place.upgrade() {
             return Ok(segment);
         }
-        let segment = Arc::new(self.inputs.read_segment(&self.store, number)?);
+        let segment = Arc::new(self.inputs.read_segment(&self.store, number, &self.pool)?);
         *place = Arc::downgrade(&segment);
         Ok(segment)
     }

@@ -105,6 +105,8 @@ pub(super) struct State {
     pub(super) kept: BTreeMap<Key, Arc<Loaded>>,
     passing: BTreeMap<Key, Arc<Loaded>>,
     segments: BTreeMap<Step, Arc<Segment>>,
+    /// Whether a step did not fit: then others pass through as well.
+    pub(super) is_full: bool,
     /// Those that somebody is reading.
     pub(super) reading: BTreeSet<Key>,
     /// Those of the window that is being worked on.
@@ -183,13 +185,7 @@ impl Snapshots {
     /// Bytes of the snapshots in memory, of their features, and of what is kept of their products.
     pub fn held_bytes(&self) -> usize {
         let state = self.shared.state();
-        let all = || state.kept.values().chain(state.passing.values());
-        let segments: BTreeMap<*const Segment, usize> = all()
-            .filter_map(|loaded| loaded.segment())
-            .map(|held| (Arc::as_ptr(held), held.bytes()))
-            .collect();
-        all().map(|loaded| loaded.bytes() + loaded.slots.bytes()).sum::<usize>()
-            + segments.values().sum::<usize>()
+        bytes(state.kept.values().chain(state.passing.values()), |_| true)
     }
 
     /// How many snapshots are in memory.
@@ -279,9 +275,16 @@ impl Shared {
             let keys = steps.map(|(t, window)| self.key(t, window).0);
             let soon = keys.filter(|key| !kept.contains_key(key) && !now.contains(key)).take(self.room.ahead);
             let soon: BTreeSet<Key> = soon.collect();
-            passing.retain(|key, _| now.contains(key) || soon.contains(key));
+            let goes = |key: &&Key| !now.contains(key) && !soon.contains(key);
+            let gone: Vec<Key> = passing.keys().filter(goes).copied().collect();
+            let gone: Vec<Arc<Loaded>> = gone.iter().filter_map(|key| passing.remove(key)).collect();
+            self.keep_rest(&state);
+            drop(state);
+            // What others still have goes when they are done.
+            drop(gone);
+        } else {
+            drop(state);
         }
-        drop(state);
         self.changed.notify_all();
     }
 
@@ -311,7 +314,8 @@ impl Shared {
             None => graph.complete(),
         }
         if self.room.releases {
-            self.store.release(t);
+            // Features of a segment are those of later steps, too.
+            self.store.release_all();
         }
         self.spend(0, begun.elapsed());
         let slots = ReuseSlots::new(self.products.clone());
@@ -327,11 +331,38 @@ impl Shared {
         {
             state.segments.insert(segment.steps.start, segment.clone());
         }
-        let fits = self.budget.take(loaded.bytes());
+        // A step that stays keeps its features: there must be room for those as well.
+        let is_held = |segment: &Arc<Segment>| state.segments.contains_key(&segment.steps.start);
+        let fits = loaded.segment().is_none_or(is_held) && self.budget.take(loaded.bytes());
         let place = if fits { &mut state.kept } else { &mut state.passing };
         place.insert(key, loaded.clone());
+        if !fits {
+            state.is_full = true;
+            self.keep_rest(&state);
+        }
         loaded
     }
+
+    /// What passes through takes less than it may: the rest is for what is to be used again.
+    fn keep_rest(&self, state: &State) {
+        let taken =
+            bytes(state.passing.values(), |segment| !state.segments.contains_key(&segment.steps.start));
+        self.source.keep_up_to(self.room.passing.saturating_sub(taken));
+    }
+}
+
+/// Bytes of some snapshots, of what is kept of their products, and of those of their features that count.
+fn bytes<'l>(all: impl Iterator<Item = &'l Arc<Loaded>>, counts: impl Fn(&Segment) -> bool) -> usize {
+    let (mut bytes, mut segments) = (0, BTreeSet::new());
+    for loaded in all {
+        bytes += loaded.bytes() + loaded.slots.bytes();
+        if let Some(segment) = loaded.segment().filter(|segment| counts(segment))
+            && segments.insert(Arc::as_ptr(segment))
+        {
+            bytes += segment.bytes();
+        }
+    }
+    bytes
 }
 
 /// That somebody is reading a step; gone when they are done, or dead.

@@ -4,11 +4,11 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::ThreadId;
 
-use kymo_graph::store::{Cursor, SharedRows};
+use kymo_graph::store::{Cursor, NewArrays, SharedRows};
 use kymo_graph::{Snapshot, Step, Store, Vertex};
 use kymo_model::{Asked, Graph, Rows};
 use kymo_plan::{Neighbourhood, Ownership};
-use kymo_tensor::{Device, Pattern, Resident, Shape, Tape, Var};
+use kymo_tensor::{Device, Pattern, Pool, Resident, Shape, Tape, Var};
 
 use super::features::Inputs;
 use super::parts::Parts;
@@ -71,6 +71,9 @@ pub trait SnapshotSource: Send + Sync {
 
     /// Fails unless the source can give batches this neighbourhood.
     fn check(&self, neighbourhood: &Neighbourhood) -> Result<()>;
+
+    /// Of what it gave and is done with, it may keep this much from now on, to use it again.
+    fn keep_up_to(&self, _bytes: usize) {}
 }
 
 /// Steps of a store: whole, or a worker's part of them.
@@ -83,6 +86,8 @@ pub struct WholeSteps {
     /// Whether cursors see to the loops that models add.
     has_loops: bool,
     segments: Segments,
+    /// Arrays of snapshots that are gone.
+    pool: Pool,
     /// Where readers have been.
     cursors: Mutex<Vec<(ThreadId, Cursor)>>,
 }
@@ -96,11 +101,24 @@ impl WholeSteps {
         asked: Asked,
         cells: Option<Arc<Cells>>,
     ) -> WholeSteps {
-        let segments = Segments::new(store.clone(), inputs.clone());
+        let pool = Pool::new();
+        let segments = Segments::new(store.clone(), inputs.clone(), pool.clone());
         let is_plain = store.has_weights().is_ok_and(|weights| !weights) && !inputs.are_degrees();
         let has_loops = is_plain && asked.is_of_loops();
         let parts = cells.map(|cells| Parts::new(store.clone(), inputs.clone(), asked, cells));
-        WholeSteps { store, inputs, asked, parts, has_loops, segments, cursors: Mutex::default() }
+        WholeSteps { store, inputs, asked, parts, has_loops, segments, pool, cursors: Mutex::default() }
+    }
+
+    /// Arrays of snapshots that are gone, to be used again.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// A cursor that stands nowhere yet.
+    fn cursor(&self) -> Cursor {
+        let store = self.store.clone();
+        let cursor = if self.has_loops { Cursor::with_loops(store) } else { Cursor::new(store) };
+        cursor.with_arrays(FromPool(self.pool.clone()))
     }
 
     /// What `make` makes with the cursor that this thread left where it read last: another would have to go
@@ -112,8 +130,7 @@ impl WholeSteps {
             let mut free = cursors();
             match free.iter().position(|(owner, _)| *owner == me) {
                 Some(place) => free.swap_remove(place).1,
-                None if self.has_loops => Cursor::with_loops(self.store.clone()),
-                None => Cursor::new(self.store.clone()),
+                None => self.cursor(),
             }
         };
         let piece = make(&mut cursor);
@@ -127,19 +144,22 @@ impl WholeSteps {
         let SharedRows { starts, columns, weights } = cursor.go_to(t)?;
         let graph = match self.has_loops {
             true => {
-                let pattern = Pattern::shared(self.store.vertices(), starts.clone(), columns.clone())?;
+                let (starts, columns) = (starts.clone(), columns.clone());
+                let pattern = Pattern::shared(self.store.vertices(), starts, columns, &self.pool)?;
                 Graph::looped(pattern, self.store.edges(t)?, self.asked)?
             }
             false => {
                 let rows = Rows { starts, sources: columns, weights: weights.as_deref() };
-                Graph::prepared(&rows, self.asked)?
+                Graph::prepared(&rows, self.asked, &self.pool)?
             }
         };
         let rows = match degrees {
             true => {
-                let inward: Vec<u32> =
-                    cursor.go_to(t)?.starts.windows(2).map(|row| (row[1] - row[0]) as u32).collect();
-                StepRows::Own(self.inputs.of_degrees(inward.into_iter(), cursor.outward()).into())
+                let starts = cursor.go_to(t)?.starts.clone();
+                let inward = starts.windows(2).map(|row| (row[1] - row[0]) as u32);
+                let rows = self.pool.take(2 * self.store.vertices());
+                let rows = self.inputs.of_degrees(inward, cursor.outward(), rows);
+                StepRows::Own(Resident::reusable(rows, &self.pool))
             }
             false => self.rows(t)?,
         };
@@ -166,12 +186,29 @@ impl WholeSteps {
     }
 }
 
+/// Arrays of a pool for a cursor.
+struct FromPool(Pool);
+
+impl NewArrays for FromPool {
+    fn starts(&self, room: usize) -> Vec<u64> {
+        self.0.take(room)
+    }
+
+    fn columns(&self, room: usize) -> Vec<Vertex> {
+        self.0.take(room)
+    }
+}
+
 impl SnapshotSource for WholeSteps {
     fn read(&self, t: Step, owners: Option<&Ownership>) -> Result<Piece> {
         match (&self.parts, owners) {
             (Some(parts), Some(owners)) => parts.read(t, owners),
             _ => self.going_on(|cursor| self.whole(t, cursor)),
         }
+    }
+
+    fn keep_up_to(&self, bytes: usize) {
+        self.pool.keep_up_to(bytes);
     }
 
     fn check(&self, neighbourhood: &Neighbourhood) -> Result<()> {

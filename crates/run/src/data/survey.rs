@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kymo_graph::store::StoredFeatures;
 use kymo_graph::{Step, Store, Vertex};
@@ -14,6 +15,9 @@ use super::features::Constant;
 use super::scale::Scales;
 use super::stored::{Stored, is_same, piece};
 use crate::error::Result;
+
+/// Bytes that are looked at before the pages they are in are let go: nobody needs all of the store at once.
+const STRETCH: usize = 16 << 20;
 
 /// What is to be found out.
 pub struct Survey<'a> {
@@ -78,6 +82,8 @@ impl Survey<'_> {
         let mut tally = self.tally(vertices);
         for t in 1..steps {
             degrees.advance()?;
+            // What leads from a step to the next is looked at once.
+            self.store.release(t);
             for &(vertex, before) in &degrees.before {
                 tally.change(vertex as usize, &degrees.logarithms(before), t);
             }
@@ -92,10 +98,14 @@ impl Survey<'_> {
     fn stored(&self, stored: &Stored<'_>) -> Result<(Vec<[f64; 2]>, Vec<usize>)> {
         let (steps, vertices) = (self.store.steps(), self.store.vertices());
         let rows = piece(self.constant.columns());
-        let changed = Mutex::new(vec![0; steps]);
+        let (changed, seen) = (Mutex::new(vec![0; steps]), AtomicUsize::new(0));
         let pieces = (0..vertices).into_par_iter().step_by(rows).map(|first| {
             let mut tally = self.tally(rows.min(vertices - first));
-            self.piece(stored, first, &mut tally)?;
+            let bytes = self.piece(stored, first, &mut tally)?;
+            if seen.fetch_add(bytes, Ordering::Relaxed) + bytes > STRETCH {
+                seen.store(0, Ordering::Relaxed);
+                self.store.release_all();
+            }
             let mut changed = changed.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             changed.iter_mut().zip(&tally.changed).for_each(|(all, changed)| *all += changed);
             Ok(tally.sums)
@@ -114,15 +124,16 @@ impl Survey<'_> {
         Ok((sums, changed))
     }
 
+    /// Goes through the steps of some vertices; the bytes that were looked at.
     fn piece(
         &self,
         stored: &Stored<'_>,
         first: usize,
         tally: &mut Tally<'_>,
-    ) -> std::result::Result<(), Odd> {
+    ) -> std::result::Result<usize, Odd> {
         let columns = self.constant.columns();
         let vertices = tally.since.len();
-        let mut rows = vec![0.0; vertices * columns];
+        let (mut rows, mut seen) = (vec![0.0; vertices * columns], 0);
         let check = |t: Step, vertex: usize, column: usize, values: &[f32]| {
             let odd = values.iter().position(|value| !value.is_finite());
             odd.map_or(Ok(()), |at| Err((t, vertex, column + at, values[at])))
@@ -132,6 +143,7 @@ impl Survey<'_> {
         for (t, change) in stored.changes().iter().enumerate() {
             match change {
                 StoredFeatures::Whole(all) => {
+                    seen += rows.len();
                     for (index, row) in rows.chunks_exact_mut(columns).enumerate() {
                         let new = stored.row(all, first + index);
                         if !is_same(row, new) {
@@ -144,6 +156,7 @@ impl Survey<'_> {
                 StoredFeatures::Segments(segments) => {
                     let range = first as Vertex..(first + vertices) as Vertex;
                     for (vertex, column, values) in segments.within(range).iter() {
+                        seen += values.len();
                         let index = vertex as usize - first;
                         check(t, vertex as usize, column, values)?;
                         let row = &mut rows[index * columns..(index + 1) * columns];
@@ -156,7 +169,7 @@ impl Survey<'_> {
         for (index, row) in rows.chunks_exact(columns).enumerate() {
             tally.add(row, tally.since[index]..self.store.steps());
         }
-        Ok(())
+        Ok(size_of::<f32>() * seen)
     }
 }
 

@@ -103,10 +103,18 @@ pub(super) fn buffers(context: &RunContext) -> Result<[u64; 2]> {
     // A rows phase has blocks of 252 rows, which take the same whatever the graph: both have a few of them.
     // Wide models get by with fewer rows, which take as long.
     let unit = if context.model.width() > 512 { 64 } else { 1024 };
+    // How many threads take blocks at a time is a matter of chance: one takes them here, and each of them
+    // needs as much.
+    let threads = rayon::current_num_threads();
     let taken = |vertices: usize| practise(context, vertices, degree, 0).map(|practice| practice.buffers);
-    let (small, large) = (taken(unit)?, taken(2 * unit)?);
+    let both = || -> Result<(usize, usize)> { Ok((taken(unit)?, taken(2 * unit)?)) };
+    let (small, large) = match rayon::ThreadPoolBuilder::new().num_threads(1).build() {
+        Ok(alone) => alone.install(both)?,
+        // Where there is no thread for it, chance decides.
+        Err(_) => both()?,
+    };
     let row = large.saturating_sub(small).div_ceil(unit) as u64;
-    Ok([row.saturating_add(outputs), (2 * small).saturating_sub(large) as u64])
+    Ok([row.saturating_add(outputs), (threads * (2 * small).saturating_sub(large)) as u64])
 }
 
 /// What the model asks of snapshots, found out by training on a small graph, and the bytes of products that

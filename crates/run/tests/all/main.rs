@@ -16,6 +16,7 @@ mod oracle;
 mod plans;
 mod profile;
 mod reading;
+mod recycled;
 mod refused;
 mod repeated;
 mod resume;

@@ -75,6 +75,7 @@ const ROOM: Room = Room {
     readers: 2,
     holds_all: false,
     step: 100,
+    passing: 0,
     releases: true,
 };
 

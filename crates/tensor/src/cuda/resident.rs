@@ -14,18 +14,19 @@ use crate::error::{Error, Result};
 use crate::ops::Entries;
 use crate::ops::permuted;
 use crate::pattern::Pattern;
+use crate::pool::{Array, Element, Pool};
 
 /// Numbers that do not change, with their copy on a GPU.
-pub struct Resident<T = f32> {
+pub struct Resident<T: Element = f32> {
     length: usize,
     /// Those in the memory of the host, once they have been made.
-    values: OnceLock<Vec<T>>,
+    values: OnceLock<Array<T>>,
     /// How many of those come before the first one that counts.
     skipped: usize,
     make: Option<Make<T>>,
     /// Where they are the values of a sparse matrix, each the product of the factors of its row and of its
     /// column: those.
-    factors: Option<Arc<Vec<f32>>>,
+    factors: Option<Array<f32>>,
     /// Held while the copy on the GPU is made: others wait for it instead of making their own.
     bringing: Mutex<()>,
     resident: OnceLock<Arc<Memory>>,
@@ -36,22 +37,20 @@ pub struct Resident<T = f32> {
 /// How numbers are made when they are first asked for.
 type Make<T> = Box<dyn Fn() -> Vec<T> + Send + Sync>;
 
-impl<T> From<Vec<T>> for Resident<T> {
+impl<T: Element> From<Vec<T>> for Resident<T> {
     fn from(values: Vec<T>) -> Self {
+        Resident::reusable(values, &Pool::default())
+    }
+}
+
+impl<T: Element> Resident<T> {
+    /// These numbers, whose array is for a pool in the end.
+    pub fn reusable(values: Vec<T>, pool: &Pool) -> Resident<T> {
         let length = values.len();
+        let values = Array::new(Arc::new(values), pool);
         Resident { values: values.into(), ..Resident::with(length, None) }
     }
-}
 
-impl From<Aligned> for Resident {
-    fn from(aligned: Aligned) -> Self {
-        let (values, skipped) = aligned.into_parts();
-        let length = values.len() - skipped;
-        Resident { values: values.into(), skipped, ..Resident::with(length, None) }
-    }
-}
-
-impl<T> Resident<T> {
     fn with(length: usize, make: Option<Make<T>>) -> Resident<T> {
         Resident {
             length,
@@ -76,22 +75,23 @@ impl<T> Resident<T> {
     }
 }
 
-impl<T> Deref for Resident<T> {
+impl<T: Element> Deref for Resident<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        let values = self.values.get_or_init(|| self.make.as_ref().map_or_else(Vec::new, |make| make()));
+        let make = || self.make.as_ref().map_or_else(Vec::new, |make| make()).into();
+        let values = self.values.get_or_init(make);
         &values[self.skipped..]
     }
 }
 
-impl<T: fmt::Debug> fmt::Debug for Resident<T> {
+impl<T: Element + fmt::Debug> fmt::Debug for Resident<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
     }
 }
 
-impl<T: bytemuck::Pod> Resident<T> {
+impl<T: Element + bytemuck::Pod> Resident<T> {
     /// Its copy on the GPU, made when it is first asked for.
     pub fn on(&self, device: &Device) -> Result<Slice<'_>> {
         Ok(self.shared(device)?.all())
@@ -125,6 +125,14 @@ impl<T: bytemuck::Pod> Resident<T> {
 }
 
 impl Resident {
+    /// These numbers, whose array is for a pool in the end.
+    pub fn aligned(aligned: Aligned, pool: &Pool) -> Resident {
+        let (values, skipped) = aligned.into_parts();
+        let length = values.len() - skipped;
+        let values = Array::new(Arc::new(values), pool);
+        Resident { values: values.into(), skipped, ..Resident::with(length, None) }
+    }
+
     /// The values of a square sparse matrix, each the product of the factors of its row and of its column.
     /// They need no memory of their own: products with dense rows multiply as they go.
     pub fn products(pattern: Arc<Pattern>, factors: Vec<f32>) -> Result<Resident> {
@@ -137,7 +145,7 @@ impl Resident {
             );
             return Err(Error::shape("products of factors", problem));
         }
-        let factors = Arc::new(factors);
+        let factors = Array::new(Arc::new(factors), pattern.pool());
         let shared = factors.clone();
         let length = pattern.entries();
         let make = move || {

@@ -160,7 +160,7 @@ fn check_law(inputs: &Inputs, store: &Store) {
     for (number, steps) in inputs.segments().iter().enumerate() {
         assert_eq!(steps.start, next);
         next = steps.end;
-        let segment = inputs.read_segment(store, number).unwrap();
+        let segment = inputs.read_segment(store, number, &Pool::default()).unwrap();
         assert_eq!(segment.steps, *steps);
         let first = 4 * vertices * width;
         assert!(segment.bytes() <= (2 * first).min(steps.len() * first), "{}", segment.bytes());
@@ -190,7 +190,7 @@ proptest! {
         let inputs = case.inputs(&store);
         check_law(&inputs, &store);
         for number in 0..inputs.segments().len() {
-            let segment = inputs.read_segment(&store, number).unwrap();
+            let segment = inputs.read_segment(&store, number, &Pool::default()).unwrap();
             prop_assert_eq!(segment.bytes(), inputs.segment_bytes(number));
         }
     }
@@ -400,7 +400,7 @@ fn without_constant_columns_there_is_one_empty_segment() {
     let unread = Inputs::unread(&store, &case.settings(), case.train()).unwrap();
     for inputs in [case.inputs(&store), unread] {
         assert_eq!((inputs.segments(), inputs.segment_bytes(0)), (std::slice::from_ref(&(0..8)), 0));
-        let segment = inputs.read_segment(&store, 0).unwrap();
+        let segment = inputs.read_segment(&store, 0, &Pool::default()).unwrap();
         assert!(segment.rows.is_empty() && (0..8).all(|t| segment.at(t).is_none()));
     }
 }
