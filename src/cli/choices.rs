@@ -41,6 +41,11 @@ pub struct Choices {
     /// Layers of the structure encoder, 1 to 3 [default: 1]
     #[arg(long, value_name = "N")]
     layers: Option<String>,
+    /// Blocks above each other, 1 to 3: each is structure then time, with --layers layers of structure, and
+    /// reads what the one below made of every vertex at every step. This is what REAL and DynaHB call a layer;
+    /// --layers alone stacks structure below one time encoder [default: 1]
+    #[arg(long, value_name = "N")]
+    blocks: Option<String>,
     /// Maximum number of epochs [default: 50]
     #[arg(long, value_name = "N")]
     epochs: Option<String>,
@@ -94,6 +99,7 @@ impl Choices {
             ("--window", "train.window", &self.window),
             ("--hidden", "model.hidden", &self.hidden),
             ("--layers", "model.layers", &self.layers),
+            ("--blocks", "model.blocks", &self.blocks),
             ("--epochs", "train.epochs", &self.epochs),
             ("--learning-rate", "train.learning_rate", &self.learning_rate),
             ("--seed", "train.seed", &self.seed),

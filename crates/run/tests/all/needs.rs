@@ -19,9 +19,10 @@ fn estimates_are_what_is_taken() {
     let store = Sketch::random(5, 3000, 12).write(&folder.path().join("store"));
     for recipe in zoo::ALL {
         for task in task::ALL {
-            for (hidden, layers) in [(32, 1), (64, 2)] {
+            for (hidden, layers, blocks) in [(32, 1, 1), (64, 2, 1), (32, 1, 2)] {
                 let mut settings = settings(store.path(), task.name(), recipe.name);
                 (settings.model.hidden, settings.model.layers) = (hidden, layers);
+                settings.model.blocks = blocks;
                 settings.run.memory = "1kB".into();
                 let mut worker = Worker::open(settings, store.clone()).unwrap();
                 practise(&mut worker, 1);
@@ -32,7 +33,7 @@ fn estimates_are_what_is_taken() {
                 let meanwhile = 2 * sizes.step + sizes.reader + 8 * 3000 * worker.context.model.width();
                 let (held, estimated) = (worker.held_bytes() + meanwhile, Need::total(&needs));
                 let ratio = estimated as f64 / held as f64;
-                let what = format!("{} {} {hidden} x {layers}", recipe.name, task.name());
+                let what = format!("{} {} {hidden} x {layers} x {blocks}", recipe.name, task.name());
                 assert!(
                     (0.75..2.0).contains(&ratio),
                     "{what}: {held} held, {estimated} estimated: {needs:?}"
