@@ -38,12 +38,11 @@ pub struct Choices {
     /// Hidden width of the model [default: 32]
     #[arg(long, value_name = "COLUMNS")]
     hidden: Option<String>,
-    /// Layers of the structure encoder, 1 to 3 [default: 1]
+    /// Layers of the structure encoder, 1 to 3: they stand below one time encoder [default: 1]
     #[arg(long, value_name = "N")]
     layers: Option<String>,
-    /// Blocks above each other, 1 to 3: each is structure then time, with --layers layers of structure, and
-    /// reads what the one below made of every vertex at every step. This is what REAL and DynaHB call a layer;
-    /// --layers alone stacks structure below one time encoder [default: 1]
+    /// Blocks above each other, 1 to 3: each is structure (of `--layers` layers) and then time, and reads what
+    /// the one below made of every vertex at every step. REAL and DynaHB call this a layer [default: 1]
     #[arg(long, value_name = "N")]
     blocks: Option<String>,
     /// Maximum number of epochs [default: 50]

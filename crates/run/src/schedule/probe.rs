@@ -11,7 +11,7 @@ use kymo_plan::{Movement, Moves, Work};
 use kymo_tensor::{Arena, Result, Shape, Tape, Var};
 
 use crate::merge::GradientSum;
-use crate::step::RunContext;
+use crate::step::{self, RunContext};
 
 /// Takes notes of what moves at one step.
 #[derive(Default)]
@@ -122,7 +122,11 @@ pub fn work(context: &RunContext) -> crate::error::Result<Work> {
         features: context.inputs.constant_width(),
         aggregated: width + layers,
         products: context.model.slots().iter().map(|slot| slot.shape.len()).sum(),
-        kept: kept / context.window.max(1) + layers,
+        // What is exchanged says it all where rows are computed block by block, but not below another block.
+        kept: match context.settings.model.blocks {
+            1 => kept / context.window.max(1) + layers,
+            _ => step::kept(context)?,
+        },
         // Themselves, their gradients, and two averages that the optimiser keeps.
         replicated: 4 * 4 * numbers,
         steps,

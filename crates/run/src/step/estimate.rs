@@ -112,16 +112,34 @@ fn row_bytes(context: &RunContext, degree: u64) -> Result<(u64, u64)> {
 
 /// What the model asks of snapshots, found out by training on a small graph.
 pub fn asked(context: &RunContext) -> Result<Asked> {
-    Ok(practise(context, 2, 1)?.1)
+    Ok(practise(context, 2, 1)?.asked)
+}
+
+/// Numbers that the exchange of a window keeps for each vertex and step until the backward pass; of blocks
+/// below others that is all they do, rows included.
+pub fn kept(context: &RunContext) -> Result<usize> {
+    let [small, large] = [16, 32];
+    let more = practise(context, large, 1)?.exchanged.saturating_sub(practise(context, small, 1)?.exchanged);
+    Ok(more.div_ceil(4 * (large - small) * context.window.max(1)))
 }
 
 /// Bytes of the buffers that are taken for a window over this many vertices.
 fn buffers(context: &RunContext, vertices: usize, degree: u64) -> Result<usize> {
-    Ok(practise(context, vertices, degree)?.0)
+    Ok(practise(context, vertices, degree)?.buffers)
 }
 
-/// Trains on a window of one small graph: bytes of the buffers that were taken, and what was asked of it.
-fn practise(context: &RunContext, vertices: usize, degree: u64) -> Result<(usize, Asked)> {
+/// What training on a window took.
+struct Practice {
+    /// Bytes of buffers before rows were computed.
+    exchanged: usize,
+    /// Bytes of all buffers.
+    buffers: usize,
+    /// What was asked of the graph.
+    asked: Asked,
+}
+
+/// Trains on a window of one small graph.
+fn practise(context: &RunContext, vertices: usize, degree: u64) -> Result<Practice> {
     // Attention keeps something of every edge; beyond this, it is little beside the edges themselves.
     let degree = degree.clamp(1, 32) as usize;
     let starts = (0..=vertices).map(|vertex| (vertex * degree) as u64).collect();
@@ -133,7 +151,7 @@ fn practise(context: &RunContext, vertices: usize, degree: u64) -> Result<(usize
     let (width, is_learnt) = (context.inputs.width(), !context.inputs.slots().is_empty());
     let values = vec![0.5; vertices * width];
     let arena = Arena::new();
-    {
+    let exchanged = {
         let mut tape = Tape::new(&arena);
         let bound = params.bind(&mut tape)?;
         let mut frames = Vec::with_capacity(context.window);
@@ -150,6 +168,7 @@ fn practise(context: &RunContext, vertices: usize, degree: u64) -> Result<(usize
             frames.push(Frame::new(&graph, features));
         }
         let exchanged = context.model.exchange(&mut tape, &bound, &frames, &[])?;
+        let taken = arena.bytes();
         let first = Exchanged::first(&exchanged);
         let loss = match context.goal.holds_all_rows() {
             true => {
@@ -163,6 +182,7 @@ fn practise(context: &RunContext, vertices: usize, degree: u64) -> Result<(usize
             })?,
         };
         tape.backward(loss)?;
-    }
-    Ok((arena.bytes(), graph.asked()))
+        taken
+    };
+    Ok(Practice { exchanged, buffers: arena.bytes(), asked: graph.asked() })
 }

@@ -11,6 +11,6 @@ mod worker;
 
 pub use context::{RunContext, Sharing};
 pub use custom::Custom;
-pub use estimate::{check_needs, check_parameters, needs, predicted_bytes};
+pub use estimate::{check_needs, check_parameters, kept, needs, predicted_bytes};
 pub use times::{Stages, WindowTimes};
 pub use worker::{Seams, Worker};

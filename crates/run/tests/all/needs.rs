@@ -5,7 +5,9 @@ use std::sync::Arc;
 use kymo_graph::Progress;
 use kymo_graph::generate::{self, Params};
 use kymo_model::zoo;
+use kymo_plan::price::Rates;
 use kymo_run::config::machine::Need;
+use kymo_run::schedule::{Division, Question};
 use kymo_run::step::needs;
 use kymo_run::{RunContext, Worker, task};
 
@@ -40,6 +42,29 @@ fn estimates_are_what_is_taken() {
                 );
             }
         }
+    }
+}
+
+/// The plan of a worker has the rows of blocks below others in it, which are all held at once: it is about
+/// what the worker holds, as where there is one block.
+#[test]
+fn plans_count_what_blocks_hold() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Sketch::random(5, 3000, 12).write(&folder.path().join("store"));
+    for recipe in zoo::ALL {
+        let ratio = |blocks: usize| {
+            let mut settings = settings(store.path(), "node-regression", recipe.name);
+            (settings.model.hidden, settings.model.blocks) = (32, blocks);
+            settings.run.memory = "1kB".into();
+            let mut worker = Worker::open(settings, store.clone()).unwrap();
+            practise(&mut worker, 1);
+            let question =
+                Question { strategy: "psg", workers: 1, reuse: None, sample: None, rates: Rates::default() };
+            let plan = Division::Groups.plan(&worker.context, &question).unwrap();
+            plan.memory() as f64 / worker.held_bytes() as f64
+        };
+        let (one, two) = (ratio(1), ratio(2));
+        assert!(two > 0.6 * one && two < 2.0, "{}: {one:.2} and {two:.2} of what is held", recipe.name);
     }
 }
 
