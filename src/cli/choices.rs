@@ -38,9 +38,13 @@ pub struct Choices {
     /// Hidden width of the model [default: 32]
     #[arg(long, value_name = "COLUMNS")]
     hidden: Option<String>,
-    /// Layers of the structure encoder, 1 to 3 [default: 1]
+    /// Layers of the structure encoder, 1 to 3: they stand below one time encoder [default: 1]
     #[arg(long, value_name = "N")]
     layers: Option<String>,
+    /// Blocks above each other, 1 to 3: each is structure (of `--layers` layers) and then time, and reads what
+    /// the one below made of every vertex at every step. REAL and DynaHB call this a layer [default: 1]
+    #[arg(long, value_name = "N")]
+    blocks: Option<String>,
     /// Maximum number of epochs [default: 50]
     #[arg(long, value_name = "N")]
     epochs: Option<String>,
@@ -94,6 +98,7 @@ impl Choices {
             ("--window", "train.window", &self.window),
             ("--hidden", "model.hidden", &self.hidden),
             ("--layers", "model.layers", &self.layers),
+            ("--blocks", "model.blocks", &self.blocks),
             ("--epochs", "train.epochs", &self.epochs),
             ("--learning-rate", "train.learning_rate", &self.learning_rate),
             ("--seed", "train.seed", &self.seed),

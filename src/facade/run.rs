@@ -89,6 +89,11 @@ impl Run {
         self.set("model.layers", layers)
     }
 
+    /// The blocks above each other, each structure and then time.
+    pub fn blocks(self, blocks: usize) -> Run {
+        self.set("model.blocks", blocks)
+    }
+
     /// The steps of a window.
     pub fn window(self, steps: usize) -> Run {
         self.set("train.window", steps)

@@ -48,9 +48,10 @@ fn own_models_and_tasks_resume_to_the_same_bits() {
 fn several_workers_learn_what_one_learns() {
     let bench = Bench::new();
     bench.make_small();
-    let alone = own(&bench, "alone").train(&mut Silent).unwrap().summary().unwrap();
-    for strategy in ["pss", "pts"] {
-        let shared = own(&bench, strategy).workers(2, strategy).train(&mut Silent).unwrap();
+    for (blocks, strategy) in [(1, "pss"), (1, "pts"), (2, "pss"), (2, "pss-ts")] {
+        let run = |folder: &str| own(&bench, &format!("{folder}-{strategy}-{blocks}")).blocks(blocks);
+        let alone = run("alone").train(&mut Silent).unwrap().summary().unwrap();
+        let shared = run("shared").workers(2, strategy).train(&mut Silent).unwrap();
         let shared = shared.summary().unwrap();
         assert_eq!(shared.workers.unwrap().strategy, strategy);
         for (name, value) in &alone.test.metrics {

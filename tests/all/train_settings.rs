@@ -120,6 +120,7 @@ fn the_help_knows_the_defaults() {
         ("window", "train", "window"),
         ("hidden", "model", "hidden"),
         ("layers", "model", "layers"),
+        ("blocks", "model", "blocks"),
         ("epochs", "train", "epochs"),
         ("learning-rate", "train", "learning_rate"),
         ("seed", "train", "seed"),

@@ -197,7 +197,7 @@ def gcn_layers(case, parameters, graph, x, layers, last_relu):
 
 def gcn(case, parameters, graphs, features):
     return [
-        gcn_layers(case, parameters, graph, x, case["layers"], False)[-1]
+        gcn_layers(case, parameters, graph, x, case["layers"], case.get("below", False))[-1]
         for graph, x in zip(graphs, features)
     ]
 
@@ -355,7 +355,7 @@ def evolvegcn_o(case, parameters, graphs, features):
 
 def evolved_layer(case, parameters, layer, graph, x, weight):
     x = gcn_layer(graph, x, weight, parameters[f"structure.{layer}.bias"], case["normalisation"])
-    return relu(x) if layer + 1 < case["layers"] else x
+    return relu(x) if layer + 1 < case["layers"] or case.get("below") else x
 
 
 def evolvegcn_h_shapes(case):
@@ -495,3 +495,33 @@ MODELS = {
     "dcrnn": (dcrnn_shapes, dcrnn),
     "graphsage-linear": (graphsage_linear_shapes, graphsage_linear),
 }
+
+
+# Blocks: models above each other, each of which reads what the one below made of every vertex at every step.
+
+
+def block(case, number):
+    """The settings of one block. What is below another one has no last layer: all of them have their ReLU."""
+    width = case["features"] if number == 0 else case["hidden"]
+    return case | {"features": width, "below": number + 1 < case.get("blocks", 1)}
+
+
+def prefix(case, number):
+    return f"blocks.{number}." if case.get("blocks", 1) > 1 else ""
+
+
+def shapes(case):
+    """The shapes of all parameters by name."""
+    return {
+        prefix(case, number) + name: shape
+        for number in range(case.get("blocks", 1))
+        for name, shape in MODELS[case["model"]][0](block(case, number)).items()
+    }
+
+
+def forward(case, parameters, graphs, features):
+    for number in range(case.get("blocks", 1)):
+        start = prefix(case, number)
+        own = {name[len(start) :]: value for name, value in parameters.items() if name.startswith(start)}
+        features = MODELS[case["model"]][1](block(case, number), own, graphs, features)
+    return features

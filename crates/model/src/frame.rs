@@ -72,6 +72,18 @@ impl<'a> Frame<'a> {
         Frame { graph, features, reuse: None, halo: None }
     }
 
+    /// The same snapshot as a block above another sees it, which made these rows of it: they change with the
+    /// parameters, so nothing of them is kept, and those of neighbours elsewhere have to be asked for.
+    pub fn above(&self, features: Var) -> Frame<'a> {
+        let halo = self.halo.map(|view| HaloView { features: None, ..view });
+        Frame { features, reuse: None, halo, ..*self }
+    }
+
+    /// `x` with the rows of neighbours elsewhere, where it is the features and they are known.
+    fn known(&self, x: Var) -> Option<Var> {
+        self.halo.and_then(|view| view.features).filter(|_| x == self.features)
+    }
+
     /// The slot of a product that may be kept: nothing that a gradient flows through is.
     fn slot(
         &self,
@@ -100,14 +112,15 @@ impl<'a> Frame<'a> {
         let columns = tape.shape(x).columns;
         let keeps = slot.is_some_and(|(slots, _)| slots.has_room(self.graph.vertices() * columns));
         let product = match self.halo {
-            Some(view) if x != self.features => view.halo.product(tape, self.graph, matrix, x)?,
-            // What is not kept need not be there whole.
-            view if x == self.features && !keeps => {
-                let Weighted { pattern, values, .. } = matrix.of(self.graph)?;
-                return tape.product_later(pattern, values, view.map_or(x, |view| view.features));
+            Some(view) if self.known(x).is_none() => view.halo.product(tape, self.graph, matrix, x)?,
+            _ => {
+                let (matrix, all) = (matrix.of(self.graph)?, self.known(x).unwrap_or(x));
+                // What is not kept need not be there whole.
+                if x == self.features && !keeps {
+                    return tape.product_later(matrix.pattern, matrix.values, all);
+                }
+                matrix.times(tape, all)?
             }
-            Some(view) => matrix.of(self.graph)?.times(tape, view.features)?,
-            None => matrix.of(self.graph)?.times(tape, x)?,
         };
         if let Some((slots, key)) = slot {
             slots.put(key, tape.shape(product).len(), || tape.copy_of(product))?;
@@ -117,10 +130,10 @@ impl<'a> Frame<'a> {
 
     /// The rows of `x`, and below them those of neighbours elsewhere: as many as the graph has columns.
     pub fn extend(&self, tape: &mut Tape<'a>, x: Var) -> Result<Var> {
-        match self.halo {
-            None => Ok(x),
-            Some(view) if x == self.features => Ok(view.features),
-            Some(view) => view.halo.extend(tape, x),
+        match (self.halo, self.known(x)) {
+            (_, Some(all)) => Ok(all),
+            (Some(view), None) => view.halo.extend(tape, x),
+            (None, None) => Ok(x),
         }
     }
 
@@ -132,12 +145,12 @@ impl<'a> Frame<'a> {
         x: Var,
         layer: impl Fn(&mut Tape<'a>, Var) -> Result<Var>,
     ) -> Result<Own> {
-        match self.halo {
-            Some(view) if x == self.features => {
-                let all = layer(tape, view.features)?;
+        match self.known(x) {
+            Some(all) => {
+                let all = layer(tape, all)?;
                 Ok(Own { own: tape.slice_rows(all, 0..self.graph.vertices())?, all })
             }
-            _ => {
+            None => {
                 let own = layer(tape, x)?;
                 Ok(Own { own, all: self.extend(tape, own)? })
             }
@@ -147,6 +160,21 @@ impl<'a> Frame<'a> {
     /// A state after the step before, with the rows of this step.
     pub fn carry(&self, tape: &mut Tape<'a>, state: Var) -> Result<Var> {
         self.halo.map_or(Ok(state), |view| view.halo.carry(tape, state))
+    }
+
+    /// What structure made of the step, with the rows that are computed here.
+    pub fn shuffle(&self, tape: &mut Tape<'a>, x: Var) -> Result<Var> {
+        self.halo.map_or(Ok(x), |view| view.halo.shuffle(tape, x))
+    }
+
+    /// A state that rows left at the step before, with the rows that are computed here at this one.
+    pub fn hand(&self, tape: &mut Tape<'a>, state: Var) -> Result<Var> {
+        self.halo.map_or(Ok(state), |view| view.halo.hand(tape, state))
+    }
+
+    /// What rows made of the step, with the rows whose structure is encoded here.
+    pub fn restore(&self, tape: &mut Tape<'a>, x: Var) -> Result<Var> {
+        self.halo.map_or(Ok(x), |view| view.halo.restore(tape, x))
     }
 
     /// The `count` rows of all vertices that score highest, as columns.

@@ -23,13 +23,24 @@ pub trait Halo: Send + Sync {
     /// Some of the rows of every worker, at most `count` of each, in the order of their vertices: `rows` are
     /// those of this one, by their number among the rows that are here.
     fn collect<'a>(&'a self, tape: &mut Tape<'a>, x: Var, rows: &[u32], count: usize) -> Result<Var>;
+
+    /// What structure made of the vertices, from where it is encoded to where rows are computed.
+    fn shuffle<'a>(&'a self, tape: &mut Tape<'a>, x: Var) -> Result<Var>;
+
+    /// A state that rows left at the step before, from where its vertices were computed then to where they
+    /// are computed now.
+    fn hand<'a>(&'a self, tape: &mut Tape<'a>, state: Var) -> Result<Var>;
+
+    /// What rows made of the vertices, from where they are computed back to where structure is encoded.
+    fn restore<'a>(&'a self, tape: &mut Tape<'a>, x: Var) -> Result<Var>;
 }
 
 /// What lies around the rows of a frame.
 #[derive(Clone, Copy)]
 pub struct HaloView<'a> {
-    /// The features of the vertices here and of their neighbours elsewhere: they are known without asking.
-    pub features: Var,
+    /// The features of the vertices here and of their neighbours elsewhere, where they are known without
+    /// asking: what another model made of them is not.
+    pub features: Option<Var>,
     /// The way to everything else.
     pub halo: &'a dyn Halo,
 }

@@ -93,6 +93,27 @@ impl<'v> Exchanged<'v> {
     }
 }
 
+/// The rows phase one step after the other: `hand` takes a state that the step before left to where its
+/// vertices are at a step, which is told by its number.
+pub fn rows_by_step<'a>(
+    tape: &mut Tape<'a>,
+    model: &dyn Model,
+    params: &Bound<'_>,
+    exchanged: Exchanged<'_>,
+    mut hand: impl FnMut(&mut Tape<'a>, usize, Var) -> Result<Var>,
+) -> Result<Passed> {
+    let Exchanged { steps, shared, before } = exchanged;
+    let mut passed = Passed { after: before.to_vec(), ..Passed::default() };
+    for (t, &step) in steps.iter().enumerate() {
+        let before = passed.after.iter().map(|&state| hand(tape, t, state)).collect::<Result<Vec<Var>>>()?;
+        let shared = if shared.len() == steps.len() { &shared[t..t + 1] } else { shared };
+        let next = model.rows(tape, params, Exchanged { steps: &[step], shared, before: &before })?;
+        passed.steps.extend(next.steps);
+        passed.after = next.after;
+    }
+    Ok(passed)
+}
+
 /// The sum of a loss over the vertices, with the rows phase and the loss run block by block.
 ///
 /// `extra` are shared matrices the loss needs besides (a head's weights); `loss` gets the rows it is asked
@@ -111,7 +132,7 @@ where
 {
     let vertices = exchanged.steps.first().map_or(0, |&step| tape.shape(step).rows);
     let all = [params.vars(), exchanged.shared, extra].concat();
-    let (names, count) = (params.names(), params.vars().len());
+    let (params, count) = (params.clone(), params.vars().len());
     let (steps, whole) = (exchanged.steps.len(), exchanged.shared.len());
     let by_row = [exchanged.steps, exchanged.before].concat();
     tape.sum_by_rows(vertices, &by_row, &all, move |tape, rows, by_row, all| {
@@ -119,7 +140,7 @@ where
         let (shared, extra) = rest.split_at(whole);
         let (steps, before) = by_row.split_at(steps);
         let exchanged = Exchanged { steps, shared, before };
-        let outputs = model.rows(tape, &Bound::new(names, vars.to_vec()), exchanged)?;
+        let outputs = model.rows(tape, &params.renewed(vars.to_vec()), exchanged)?;
         loss(tape, rows, &outputs, extra)
     })
 }

@@ -7,6 +7,9 @@ use kymo_tensor::{Error, Result, Shape, Tape, Var};
 pub enum Extent {
     /// A row of this many columns for each vertex.
     Vertices(usize),
+    /// The same, but of the rows phase of a block below others: where windows are shared, its rows may be
+    /// elsewhere than those of structure.
+    Rows(usize),
     /// One matrix for all.
     Matrix(Shape),
 }
@@ -15,7 +18,7 @@ impl Extent {
     /// Its shape in a graph of this many vertices.
     pub fn shape(self, vertices: usize) -> Shape {
         match self {
-            Extent::Vertices(columns) => Shape::new(vertices, columns),
+            Extent::Vertices(columns) | Extent::Rows(columns) => Shape::new(vertices, columns),
             Extent::Matrix(shape) => shape,
         }
     }

@@ -1,5 +1,7 @@
 //! Parameters: what a model asks for, what the caller holds, and what an operation sees of them.
 
+use std::borrow::Cow;
+
 use kymo_tensor::optim::DeviceParams;
 use kymo_tensor::{Error, Result, Shape, Tape, Var};
 use rustc_hash::FxHashMap;
@@ -106,13 +108,13 @@ impl Params {
         let bind =
             |(number, slot): (usize, &Slot)| tape.resident(slot.shape, on_device.parameter(number), learning);
         let vars = self.slots.iter().enumerate().map(bind).collect::<Result<_>>()?;
-        Ok(Bound { index: &self.index, vars })
+        Ok(Bound::new(&self.index, vars))
     }
 
     fn bind_as<'a>(&'a self, mut bind: impl FnMut(Shape, &'a [f32]) -> Result<Var>) -> Result<Bound<'a>> {
         let bind = |(slot, values): (&Slot, &'a Vec<f32>)| bind(slot.shape, values);
         let vars = self.slots.iter().zip(&self.values).map(bind).collect::<Result<_>>()?;
-        Ok(Bound { index: &self.index, vars })
+        Ok(Bound::new(&self.index, vars))
     }
 }
 
@@ -142,28 +144,38 @@ fn begin(slot: &Slot, seed: u64, number: u64) -> Vec<f32> {
 pub struct Bound<'a> {
     index: &'a FxHashMap<String, usize>,
     vars: Vec<Var>,
+    prefix: String,
 }
 
 impl<'a> Bound<'a> {
+    fn new(index: &'a FxHashMap<String, usize>, vars: Vec<Var>) -> Self {
+        Bound { index, vars, prefix: String::new() }
+    }
+
     /// The same names for other matrices, as inside a block of rows.
-    pub fn new(index: &'a FxHashMap<String, usize>, vars: Vec<Var>) -> Self {
-        Bound { index, vars }
+    pub fn renewed(&self, vars: Vec<Var>) -> Self {
+        Bound { vars, prefix: self.prefix.clone(), ..*self }
+    }
+
+    /// The parameters of a part of the model, by the names that it gave them itself: what they are called
+    /// begins with `prefix`.
+    pub fn within(&self, prefix: &str) -> Self {
+        Bound { prefix: format!("{}{prefix}", self.prefix), vars: self.vars.clone(), ..*self }
     }
 
     /// The parameter called `name`.
     pub fn get(&self, name: &str) -> Result<Var> {
+        let name = match self.prefix.as_str() {
+            "" => Cow::Borrowed(name),
+            prefix => Cow::Owned(format!("{prefix}{name}")),
+        };
         let missing = || Error::settings("parameters", format!("there is none called {name}"));
-        self.index.get(name).and_then(|&number| self.vars.get(number)).copied().ok_or_else(missing)
+        self.index.get(&*name).and_then(|&number| self.vars.get(number)).copied().ok_or_else(missing)
     }
 
     /// All of them, in the order of the slots.
     pub fn vars(&self) -> &[Var] {
         &self.vars
-    }
-
-    /// Where each name stands.
-    pub fn names(&self) -> &'a FxHashMap<String, usize> {
-        self.index
     }
 }
 

@@ -6,7 +6,7 @@ use crate::Model;
 use crate::graph::Normalisation;
 use crate::structure::{Activation, Gat, Gather, Gcn, Layers, Mpnn, Sage, Structure};
 use crate::time::{Attention, Gru, Linear, Lstm, Time};
-use crate::weave::{Diffused, Evolution, Evolving, Gated, Stacked};
+use crate::weave::{Blocks, Diffused, Evolution, Evolving, Gated, Stacked};
 
 /// What a model is made for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -15,8 +15,10 @@ pub struct Config {
     pub features: usize,
     /// Columns of the embeddings.
     pub hidden: usize,
-    /// Layers of the structure encoder, 1 to 3.
+    /// Layers of the structure encoder, 1 to 3; each block has as many.
     pub layers: usize,
+    /// Blocks of structure and time above each other, 1 to 3.
+    pub blocks: usize,
     /// Heads of attention; they share the hidden columns.
     pub heads: usize,
     /// The longest window, for models that have a parameter for each step of it.
@@ -35,6 +37,7 @@ impl Default for Config {
             features: 1,
             hidden: 64,
             layers: 1,
+            blocks: 1,
             heads: 1,
             window: 8,
             normalisation: Normalisation::Both,
@@ -71,7 +74,9 @@ pub struct Recipe {
     pub paper: &'static str,
     /// Its structure encoder, time encoder and weave.
     pub parts: [&'static str; 3],
-    make: fn(&Config) -> Box<dyn Model>,
+    /// A block of it. What is given besides is done to what structure makes where no time encoder follows:
+    /// nothing in the last block, as in the last layer.
+    make: fn(&Config, Activation) -> Box<dyn Model>,
 }
 
 /// Every model.
@@ -81,14 +86,14 @@ pub const ALL: &[Recipe] = &[
         about: "the static control: every snapshot by itself",
         paper: "Kipf and Welling, ICLR 2017",
         parts: ["gcn", "none", "stacked"],
-        make: |config| stacked(gcn_layers(config, config.layers, Activation::None), None),
+        make: |config, end| stacked(gcn_layers(config, config.layers, end), None),
     },
     Recipe {
         name: "t-gcn",
         about: "gates of a recurrent unit from a graph convolution",
         paper: "Zhao et al., T-ITS 2020",
         parts: ["gcn", "gru", "gated"],
-        make: |config| {
+        make: |config, _| {
             let before: Option<Box<dyn Structure>> = (config.layers > 1).then(|| {
                 Box::new(gcn_layers(config, config.layers - 1, Activation::Relu)) as Box<dyn Structure>
             });
@@ -102,7 +107,7 @@ pub const ALL: &[Recipe] = &[
         about: "a recurrent memory for every vertex above graph convolutions",
         paper: "Manessi et al., Pattern Recognition 2020",
         parts: ["gcn", "lstm", "stacked"],
-        make: |config| {
+        make: |config, _| {
             stacked(
                 gcn_layers(config, config.layers, Activation::Relu),
                 Some(lstm(config.hidden, config.hidden, 1)),
@@ -114,7 +119,7 @@ pub const ALL: &[Recipe] = &[
         about: "a gated memory for every vertex above graph convolutions, the baseline of EvolveGCN",
         paper: "Pareja et al., AAAI 2020",
         parts: ["gcn", "gru", "stacked"],
-        make: |config| {
+        make: |config, _| {
             let (input, hidden) = (config.hidden, config.hidden);
             let time = Gru { name: "time".into(), input, hidden };
             stacked(gcn_layers(config, config.layers, Activation::Relu), Some(Box::new(time)))
@@ -125,28 +130,28 @@ pub const ALL: &[Recipe] = &[
         about: "a recurrent memory for every vertex above graph attention",
         paper: "Wu et al., ICISCE 2018",
         parts: ["gat", "lstm", "stacked"],
-        make: |config| stacked(gat_layers(config), Some(lstm(config.hidden, config.hidden, 1))),
+        make: |config, _| stacked(gat_layers(config), Some(lstm(config.hidden, config.hidden, 1))),
     },
     Recipe {
         name: "evolvegcn-o",
         about: "convolution weights that evolve by themselves",
         paper: "Pareja et al., AAAI 2020",
         parts: ["gcn", "lstm", "evolving"],
-        make: |config| evolving(config, Evolution::Weights),
+        make: |config, end| evolving(config, Evolution::Weights, end),
     },
     Recipe {
         name: "evolvegcn-h",
         about: "convolution weights driven by the highest-scoring vertices",
         paper: "Pareja et al., AAAI 2020",
         parts: ["gcn", "gru", "evolving"],
-        make: |config| evolving(config, Evolution::Vertices),
+        make: |config, end| evolving(config, Evolution::Vertices, end),
     },
     Recipe {
         name: "dysat",
         about: "self-attention over time above graph attention",
         paper: "Sankar et al., WSDM 2020",
         parts: ["gat", "attention", "stacked"],
-        make: |config| {
+        make: |config, _| {
             let (width, heads, window) = (config.hidden, config.heads, config.window);
             stacked(
                 gat_layers(config),
@@ -159,7 +164,7 @@ pub const ALL: &[Recipe] = &[
         about: "two recurrent layers above all layers of message passing",
         paper: "Panagopoulos et al., AAAI 2021",
         parts: ["mpnn", "lstm", "stacked"],
-        make: |config| {
+        make: |config, _| {
             let config = Config { normalisation: Normalisation::Right, ..*config };
             let structure = Mpnn(gcn_layers(&config, config.layers, Activation::Relu));
             let input = structure.width();
@@ -171,7 +176,7 @@ pub const ALL: &[Recipe] = &[
         about: "gates of a recurrent unit from walks in both directions",
         paper: "Li et al., ICLR 2018",
         parts: ["diffusion", "gru", "gated"],
-        make: |config| {
+        make: |config, _| {
             let Config { features: input, hidden, layers, walks, .. } = *config;
             Box::new(Diffused { input, hidden, layers, walks })
         },
@@ -181,7 +186,7 @@ pub const ALL: &[Recipe] = &[
         about: "a linear function of the last steps above GraphSAGE",
         paper: "Hamilton et al., NeurIPS 2017",
         parts: ["sage", "linear", "stacked"],
-        make: |config| {
+        make: |config, _| {
             let (width, reach) = (config.hidden, config.window);
             let time = Linear { name: "time".into(), input: width, output: width, reach };
             stacked(sage_layers(config), Some(Box::new(time)))
@@ -209,8 +214,27 @@ impl Recipe {
                 format!("{} heads cannot share {} hidden columns equally", config.heads, config.hidden);
             return Err(Error::settings("heads", problem));
         }
-        Ok((self.make)(config))
+        stack(config, |config, end| Ok((self.make)(config, end)))
     }
+}
+
+/// As many models above each other as `config` asks for; just the one where that is one. `make` gets what
+/// each is made for, and what is to be done to its result where no time encoder follows.
+pub fn stack(
+    config: &Config,
+    make: impl Fn(&Config, Activation) -> Result<Box<dyn Model>>,
+) -> Result<Box<dyn Model>> {
+    if !(1..=3).contains(&config.blocks) {
+        return Err(Error::settings("blocks", format!("found {}, expected 1 to 3", config.blocks)));
+    }
+    let (mut below, mut block) = (Vec::new(), Config { blocks: 1, ..*config });
+    for _ in 1..config.blocks {
+        let model = make(&block, Activation::Relu)?;
+        block.features = model.width();
+        below.push(model);
+    }
+    let last = make(&block, Activation::None)?;
+    Ok(if below.is_empty() { last } else { Box::new(Blocks { below, last }) })
 }
 
 fn stacked(structure: impl Structure + 'static, time: Option<Box<dyn Time>>) -> Box<dyn Model> {
@@ -262,8 +286,8 @@ fn lstm(input: usize, hidden: usize, count: usize) -> Box<dyn Time> {
     Box::new(Lstm { names, input, hidden })
 }
 
-fn evolving(config: &Config, evolution: Evolution) -> Box<dyn Model> {
+fn evolving(config: &Config, evolution: Evolution, last: Activation) -> Box<dyn Model> {
     let widths =
         std::iter::once(config.features).chain(std::iter::repeat_n(config.hidden, config.layers)).collect();
-    Box::new(Evolving { widths, evolution, normalisation: config.normalisation })
+    Box::new(Evolving { widths, evolution, normalisation: config.normalisation, last })
 }

@@ -52,11 +52,12 @@ fn times(model: &dyn Model, by_rows: bool) -> Times {
 #[test]
 fn every_snapshot_takes_time_of_its_own() {
     for recipe in zoo::ALL {
-        for layers in [1, 2] {
+        for (layers, blocks) in [(1, 1), (2, 1), (1, 2)] {
             let config = Config {
                 features: FEATURES,
                 hidden: 8,
                 layers,
+                blocks,
                 heads: 2,
                 window: STEPS,
                 ..Config::default()
@@ -64,7 +65,7 @@ fn every_snapshot_takes_time_of_its_own() {
             let model = recipe.build(&config).unwrap();
             for by_rows in [true, false] {
                 let times = times(&*model, by_rows);
-                let what = format!("{} with {layers} layers: {times:?}", recipe.name);
+                let what = format!("{} with {layers} layers, {blocks} blocks: {times:?}", recipe.name);
                 assert_eq!(times.steps.len(), STEPS, "{what}");
                 let aggregation = |step: usize| times.steps[step][Stage::Aggregation as usize];
                 assert!((0..STEPS).all(|step| aggregation(step) > 0.0), "{what}");

@@ -103,9 +103,13 @@ fn every_model_comes_to_the_same_on_a_gpu() {
     let arena = Arena::on(device);
     let graphs = graphs();
     for recipe in zoo::ALL {
-        for (layers, features, hidden, heads) in [(1, 20, 16, 2), (2, 128, 64, 4), (2, 3, 12, 1)] {
-            let config = Config { features, hidden, layers, heads, window: STEPS, ..Config::default() };
-            let what = format!("{} with {layers} layers, {features} and {hidden} columns", recipe.name);
+        let cases =
+            [(1, 1, 20, 16, 2), (2, 1, 128, 64, 4), (2, 1, 3, 12, 1), (1, 2, 20, 16, 2), (2, 3, 3, 12, 1)];
+        for (layers, blocks, features, hidden, heads) in cases {
+            let config =
+                Config { features, hidden, layers, blocks, heads, window: STEPS, ..Config::default() };
+            let sizes = format!("{layers} layers, {blocks} blocks, {features} and {hidden} columns");
+            let what = format!("{} with {sizes}", recipe.name);
             let host = run(&Arena::new(), &graphs, None, recipe.name, &config);
             let found = run(&arena, &graphs, None, recipe.name, &config);
             for (number, (expected, found)) in host.iter().zip(&found).enumerate() {

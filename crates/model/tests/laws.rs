@@ -32,8 +32,8 @@ fn windows() -> impl Strategy<Value = (usize, Vec<Edges>, Vec<f32>)> {
     })
 }
 
-fn config(layers: usize) -> Config {
-    Config { features: FEATURES, hidden: 4, layers, heads: 2, window: 4, ..Config::default() }
+fn config(layers: usize, blocks: usize) -> Config {
+    Config { features: FEATURES, hidden: 4, layers, blocks, heads: 2, window: 4, ..Config::default() }
 }
 
 /// The outputs of a model, step after step.
@@ -73,7 +73,7 @@ proptest! {
     fn permuting_the_vertices_permutes_the_outputs(
         (vertices, steps, features) in windows(),
         seed in 0usize..100,
-        layers in 1usize..4,
+        (layers, blocks) in (1usize..4, 1usize..4),
     ) {
         // Vertex v becomes vertex place[v].
         let mut place: Vec<usize> = (0..vertices).collect();
@@ -99,8 +99,8 @@ proptest! {
         let moved_features: Vec<f32> =
             features.chunks(vertices * FEATURES).flat_map(|step| permute(step, FEATURES)).collect();
         for recipe in zoo::ALL {
-            let before = outputs(recipe, &config(layers), vertices, &steps, &features);
-            let after = outputs(recipe, &config(layers), vertices, &moved, &moved_features);
+            let before = outputs(recipe, &config(layers, blocks), vertices, &steps, &features);
+            let after = outputs(recipe, &config(layers, blocks), vertices, &moved, &moved_features);
             for (before, after) in before.iter().zip(&after) {
                 prop_assert!(before.iter().all(|value| value.is_finite()), "{}", recipe.name);
                 prop_assert!(close(&permute(before, 4), after), "{}", recipe.name);
@@ -109,13 +109,16 @@ proptest! {
     }
 
     #[test]
-    fn later_snapshots_do_not_change_earlier_outputs((vertices, steps, features) in windows()) {
+    fn later_snapshots_do_not_change_earlier_outputs(
+        (vertices, steps, features) in windows(),
+        blocks in 1usize..4,
+    ) {
         for recipe in zoo::ALL {
-            let whole = outputs(recipe, &config(1), vertices, &steps, &features);
+            let whole = outputs(recipe, &config(1, blocks), vertices, &steps, &features);
             for length in 1..=steps.len() {
                 let part = outputs(
                     recipe,
-                    &config(1),
+                    &config(1, blocks),
                     vertices,
                     &steps[..length],
                     &features[..length * vertices * FEATURES],
@@ -127,7 +130,10 @@ proptest! {
 
     /// Vertices that are not there have no edges: whatever their features, they change no other vertex.
     #[test]
-    fn absent_vertices_change_nothing((vertices, steps, features) in windows(), extra in 1usize..4) {
+    fn absent_vertices_change_nothing(
+        (vertices, steps, features) in windows(),
+        (extra, blocks) in (1usize..4, 1usize..4),
+    ) {
         let all = vertices + extra;
         let mut padded = Vec::new();
         for step in features.chunks(vertices * FEATURES) {
@@ -136,8 +142,8 @@ proptest! {
         }
         // EvolveGCN-H listens to the vertices that score highest, with edges or without.
         for recipe in zoo::ALL.iter().filter(|recipe| recipe.name != "evolvegcn-h") {
-            let before = outputs(recipe, &config(2), vertices, &steps, &features);
-            let after = outputs(recipe, &config(2), all, &steps, &padded);
+            let before = outputs(recipe, &config(2, blocks), vertices, &steps, &features);
+            let after = outputs(recipe, &config(2, blocks), all, &steps, &padded);
             for (before, after) in before.iter().zip(&after) {
                 prop_assert!(close(before, &after[..vertices * 4]), "{}", recipe.name);
             }
@@ -145,9 +151,9 @@ proptest! {
     }
 
     #[test]
-    fn blocks_of_rows_are_the_whole((vertices, steps, features) in windows()) {
+    fn blocks_of_rows_are_the_whole((vertices, steps, features) in windows(), blocks in 1usize..4) {
         for recipe in zoo::ALL {
-            let model = recipe.build(&config(2)).unwrap();
+            let model = recipe.build(&config(2, blocks)).unwrap();
             let params = Params::new(model.slots(), 5).unwrap();
             let arena = Arena::new();
             let graphs: Vec<Graph> =
@@ -205,8 +211,8 @@ fn nothing_is_allocated_after_the_first_step() {
         (0..3).map(|t| Graph::from_edges(vertices, &edges[t * 100..]).unwrap()).collect();
     let features: Vec<f32> = (0..vertices * FEATURES).map(|i| (i as f32).sin()).collect();
     for recipe in zoo::ALL {
-        for layers in [1, 2] {
-            let model = recipe.build(&config(layers)).unwrap();
+        for (layers, blocks) in [(1, 1), (2, 1), (1, 2)] {
+            let model = recipe.build(&config(layers, blocks)).unwrap();
             let params = Params::new(model.slots(), 5).unwrap();
             let arena = Arena::new();
             let step = || {
@@ -232,7 +238,7 @@ fn nothing_is_allocated_after_the_first_step() {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
             let first = pool.install(step);
             for _ in 0..3 {
-                assert_eq!(pool.install(step), first, "{}, {layers} layers", recipe.name);
+                assert_eq!(pool.install(step), first, "{}, {layers} layers, {blocks} blocks", recipe.name);
             }
         }
     }
@@ -247,8 +253,8 @@ fn threads_do_not_change_a_bit() {
     let graphs: Vec<Graph> =
         (0..3).map(|t| Graph::from_edges(vertices, &edges[t * 500..]).unwrap()).collect();
     let features: Vec<f32> = (0..vertices * FEATURES).map(|i| (i as f32 * 0.7).sin()).collect();
-    for recipe in zoo::ALL {
-        let model = recipe.build(&config(2)).unwrap();
+    for (recipe, blocks) in zoo::ALL.iter().flat_map(|recipe| [(recipe, 1), (recipe, 2)]) {
+        let model = recipe.build(&config(3 - blocks, blocks)).unwrap();
         let params = Params::new(model.slots(), 5).unwrap();
         let run = |threads: usize| -> Vec<Vec<u32>> {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
@@ -290,8 +296,8 @@ fn the_order_of_products_does_not_matter() {
     let features: Vec<f32> = (0..vertices * columns).map(|i| (i as f32 * 1.3).sin()).collect();
     for recipe in zoo::ALL {
         // Nine columns against two and five: one order for constants, the other for what needs a gradient.
-        for hidden in [2, 5] {
-            let config = Config { features: columns, hidden, layers: 2, window: 4, ..Config::default() };
+        for (hidden, layers, blocks) in [(2, 2, 1), (5, 2, 1), (2, 1, 2), (5, 1, 2)] {
+            let config = Config { features: columns, hidden, layers, blocks, window: 4, ..Config::default() };
             let model = recipe.build(&config).unwrap();
             let params = Params::new(model.slots(), 5).unwrap();
             let run = |constant: bool| -> Vec<Vec<f32>> {
@@ -334,8 +340,8 @@ fn pieces_handed_over_are_the_whole() {
         (0..steps).map(|t| Graph::from_edges(vertices, &edges[t * 7..t * 7 + 15]).unwrap()).collect();
     let mut carrying = Vec::new();
     for recipe in zoo::ALL {
-        for layers in [1, 2] {
-            let config = Config { window: 3, ..config(layers) };
+        for (layers, blocks) in [(1, 1), (2, 1), (1, 2), (2, 3)] {
+            let config = Config { window: 3, ..config(layers, blocks) };
             let model = recipe.build(&config).unwrap();
             let Some(memory) = model.memory() else { continue };
             let mut params = Params::new(model.slots(), 5).unwrap();
@@ -384,5 +390,30 @@ fn pieces_handed_over_are_the_whole() {
             carrying.push(recipe.name);
         }
     }
-    assert_eq!(carrying.len(), 2 * (zoo::ALL.len() - 1), "all but attention over time carry on");
+    assert_eq!(carrying.len(), 4 * (zoo::ALL.len() - 1), "all but attention over time carry on");
+}
+
+/// One block is the model without any, by the same names; layers that are blocks by themselves may be counted
+/// as either.
+#[test]
+fn blocks_of_layers_that_are_blocks_are_more_layers() {
+    let names = |config: &Config| {
+        let slots = zoo::find("t-gcn").unwrap().build(config).unwrap().slots();
+        slots.into_iter().map(|slot| slot.name).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&config(1, 1)), ["gate.input", "gate.bias", "gate.state"]);
+    assert_eq!(names(&config(1, 2))[2..4], ["blocks.0.gate.state", "blocks.1.gate.input"]);
+    let edges: Edges = (0..30u32).map(|i| (i * 5 % 8, i * i % 8, 0.5 + (i % 4) as f32)).collect();
+    let steps: Vec<Edges> = (0..3).map(|t| edges[t * 7..t * 7 + 15].to_vec()).collect();
+    let features: Vec<f32> = (0..3 * 8 * FEATURES).map(|i| (i as f32 * 0.7).sin()).collect();
+    // Both have as many parameters in the same order, so they begin with the same numbers.
+    for name in ["gcn", "evolvegcn-o", "evolvegcn-h", "dcrnn"] {
+        let recipe = zoo::find(name).unwrap();
+        let layers = outputs(recipe, &config(2, 1), 8, &steps, &features);
+        assert_eq!(layers, outputs(recipe, &config(1, 2), 8, &steps, &features), "{name}");
+    }
+    for blocks in [0, 4] {
+        let refused = zoo::find("t-gcn").unwrap().build(&config(1, blocks)).err().unwrap().to_string();
+        assert_eq!(refused, format!("blocks: found {blocks}, expected 1 to 3"));
+    }
 }

@@ -57,6 +57,7 @@ impl Case {
             features: self.number("features", 0),
             hidden: self.number("hidden", 0),
             layers: self.number("layers", 1),
+            blocks: self.number("blocks", 1),
             heads: self.number("heads", 1),
             window: self.number("window", self.edges.len()),
             walks: self.number("diffusion", 2),
@@ -205,8 +206,12 @@ fn weigh<'a>(
 
 #[test]
 fn every_model_has_a_reference() {
-    let cases: Vec<String> = files().iter().map(|path| Case::read(path).facts["model"].clone()).collect();
-    for recipe in zoo::ALL {
-        assert!(cases.iter().any(|model| model == recipe.name), "{}", recipe.name);
+    let cases: Vec<(String, usize)> = files()
+        .iter()
+        .map(|path| Case::read(path))
+        .map(|case| (case.facts["model"].clone(), case.number("blocks", 1)))
+        .collect();
+    for (recipe, blocks) in zoo::ALL.iter().flat_map(|recipe| [(recipe, 1), (recipe, 2)]) {
+        assert!(cases.contains(&(recipe.name.into(), blocks)), "{}, {blocks} blocks", recipe.name);
     }
 }

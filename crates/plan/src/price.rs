@@ -371,7 +371,7 @@ impl Pricing<'_> {
                 let busiest = Cell::new(0);
                 // Steps are shuffled side by side where different workers have them; all else goes step by
                 // step.
-                let together = movement.moves == Moves::Shuffled;
+                let together = matches!(movement.moves, Moves::Shuffled | Moves::Restored);
                 for worker in 0..workers {
                     let bytes = |rows: [u64; 2]| {
                         let [out, inwards] = rows.map(|rows| 4 * movement.columns as u64 * rows);
@@ -394,6 +394,11 @@ impl Pricing<'_> {
                         Moves::Carried => sent.states += of(&along[0]),
                         Moves::Handed => sent.states += of(&along[1]),
                         Moves::Shuffled => sent.shuffled += of(&along[2]),
+                        // The same route in the other direction.
+                        Moves::Restored => {
+                            let back = |all: &Vec<[u64; 2]>| bytes([all[worker][1], all[worker][0]]);
+                            sent.shuffled += along[2].as_ref().map_or(0, back);
+                        }
                         Moves::Collected(count) => {
                             let rows = |worker: usize| here[worker].own.min(count as u64);
                             let others = (0..workers).filter(|&other| other != worker).map(rows).sum();

@@ -15,6 +15,8 @@ pub enum Moves {
     Handed,
     /// What structure made of them, to where rows are computed.
     Shuffled,
+    /// What rows made of them, back to where structure is encoded, for a block above.
+    Restored,
     /// At most this many of each worker, to all others.
     Collected(usize),
 }

@@ -102,6 +102,7 @@ fn plain(job: &Job<'_>, cut: Option<&Cut>, needs: ModelNeeds) -> Vec<Sent> {
                     Moves::Carried => before(0),
                     Moves::Handed => before(1),
                     Moves::Shuffled => all.clone().map(|v| (v, at(t, v)[0], at(t, v)[1])).collect(),
+                    Moves::Restored => all.clone().map(|v| (v, at(t, v)[1], at(t, v)[0])).collect(),
                     Moves::Collected(count) => {
                         let own = |worker: usize| all.clone().filter(move |&v| at(t, v)[0] == worker);
                         let first =
@@ -113,7 +114,7 @@ fn plain(job: &Job<'_>, cut: Option<&Cut>, needs: ModelNeeds) -> Vec<Sent> {
                     let mut count = |worker: usize| match movement.moves {
                         Moves::Neighbours => sent[worker].neighbours += bytes,
                         Moves::Carried | Moves::Handed => sent[worker].states += bytes,
-                        Moves::Shuffled => sent[worker].shuffled += bytes,
+                        Moves::Shuffled | Moves::Restored => sent[worker].shuffled += bytes,
                         Moves::Collected(_) => sent[worker].collected += bytes,
                     };
                     count(from);
@@ -147,6 +148,7 @@ fn movements() -> impl Strategy<Value = Vec<Movement>> {
         Just(Moves::Carried),
         Just(Moves::Handed),
         Just(Moves::Shuffled),
+        Just(Moves::Restored),
         (0usize..4).prop_map(Moves::Collected)
     ];
     let movement = (moves, 1usize..5, any::<bool>()).prop_map(|(moves, columns, back)| Movement {

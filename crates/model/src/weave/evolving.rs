@@ -35,6 +35,8 @@ pub struct Evolving {
     pub evolution: Evolution,
     /// How neighbours are weighed.
     pub normalisation: Normalisation,
+    /// What is done to the result of the last layer; those before it have the positive part.
+    pub last: Activation,
 }
 
 /// The weight of a layer as it stands.
@@ -212,8 +214,11 @@ impl Model for Evolving {
         for (&step, &weight) in exchanged.steps.iter().zip(exchanged.shared) {
             // The columns tell which order was chosen; where both sides are equally wide the first one was.
             steps.push(match tape.shape(step).columns == input {
-                true => tape.linear(step, weight, bias)?,
-                false => tape.add_row(step, bias)?,
+                true => self.last.of_linear(tape, step, weight, bias)?,
+                false => {
+                    let sum = tape.add_row(step, bias)?;
+                    self.last.apply(tape, sum)?
+                }
             });
         }
         Ok(Passed { steps, ..Passed::default() })

@@ -1,10 +1,13 @@
-//! Weaves: the ways to put a structure encoder and a time encoder together.
+//! Weaves: the ways to put a structure encoder and a time encoder together, and to put what
+//! comes of it above each other.
 
+mod blocks;
 mod diffused;
 mod evolving;
 mod gated;
 mod stacked;
 
+pub use blocks::Blocks;
 pub use diffused::Diffused;
 pub use evolving::{Evolution, Evolving};
 pub use gated::Gated;

@@ -184,8 +184,11 @@ section! {
         name: String = "graphsage-linear".into(),
         /// Hidden columns.
         hidden: usize = 32,
-        /// Layers of structure.
+        /// Layers of structure, 1 to 3; each block has as many.
         layers: usize = 1,
+        /// Blocks above each other, 1 to 3: each is structure and then time, and reads what the one below
+        /// made of every vertex at every step. (Layers stack structure alone, below one time encoder.)
+        blocks: usize = 1,
         /// Heads of attention.
         heads: usize = 4,
         /// How graph convolution weighs neighbours.
@@ -339,6 +342,7 @@ impl Settings {
             features,
             hidden: model.hidden,
             layers: model.layers,
+            blocks: model.blocks,
             heads: model.heads,
             window,
             normalisation: match model.normalisation {

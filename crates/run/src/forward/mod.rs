@@ -9,12 +9,12 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use kymo_graph::Vertex;
-use kymo_model::{Bound, Exchanged, Model, Passed, loss_by_rows};
+use kymo_model::{Bound, Exchanged, Model, Passed, loss_by_rows, rows_by_step};
 use kymo_plan::Targets;
 use kymo_tensor::ops::Places;
 use kymo_tensor::{Result, Shape, Tape, Var};
 
-use crate::halo::{self, Cells, moved};
+use crate::halo::{self, Cells};
 
 /// Matrices in plain memory.
 pub type Matrices = Vec<Vec<f32>>;
@@ -169,36 +169,17 @@ impl<'p, 'a> Forward<'p, 'a> {
     }
 
     fn is_chained(&self) -> bool {
-        self.cells.is_some_and(|(_, window)| window.handed.is_some())
+        self.cells.is_some_and(|(_, window)| window.moves)
     }
 
     /// The embeddings where vertices move from step to step: one step after the other, the state with its
     /// vertex.
     fn chain(&mut self) -> Result<Vec<Var>> {
-        let Some((handed, window)) =
-            self.cells.and_then(|(_, window)| Some((window.handed.as_ref()?, window)))
-        else {
-            return Ok(Vec::new());
-        };
-        let Exchanged { steps, shared, before } = self.exchanged;
-        let mut state = before.to_vec();
-        let mut rows = Vec::with_capacity(steps.len());
-        for (t, &step) in steps.iter().enumerate() {
-            if let Some(route) = &handed[t] {
-                for matrix in &mut state {
-                    *matrix = moved(self.tape, &window.group, route, window.tag(t), *matrix)?;
-                }
-            }
-            let shared = if shared.len() == steps.len() { &shared[t..t + 1] } else { shared };
-            let exchanged = Exchanged { steps: &[step], shared, before: &state };
-            let passed = self.model.rows(self.tape, self.params, exchanged)?;
-            rows.extend(&passed.steps);
-            if t + 1 == steps.len() {
-                self.leave(&passed)?;
-            }
-            state = passed.after;
-        }
-        Ok(rows)
+        let Some((_, window)) = self.cells else { return Ok(Vec::new()) };
+        let hand = |tape: &mut Tape<'a>, t: usize, state: Var| window.steps[t].hand(tape, state);
+        let passed = rows_by_step(self.tape, self.model, self.params, self.exchanged, hand)?;
+        self.leave(&passed)?;
+        Ok(passed.steps)
     }
 
     /// Keeps what whole rows leave behind.

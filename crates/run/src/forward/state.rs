@@ -50,6 +50,9 @@ impl RecurrentState {
                 Extent::Vertices(columns) => {
                     self.brought(tape, window, cells, (columns, values), Shares::structure)?
                 }
+                Extent::Rows(columns) => {
+                    self.brought(tape, window, cells, (columns, values), Shares::rows)?
+                }
                 Extent::Matrix(shape) => tape.copied(shape, values)?,
             });
         }
@@ -99,6 +102,7 @@ impl RecurrentState {
         for (extent, matrix) in memory.exchange.iter().zip(&self.exchange) {
             exchange.push(match extent {
                 Extent::Vertices(_) => whole(matrix, &structure)?,
+                Extent::Rows(_) => whole(matrix, &rows_at)?,
                 Extent::Matrix(_) => matrix.clone(),
             });
         }

@@ -98,8 +98,7 @@ impl Cells {
         let mut made = Window {
             group: self.group.clone(),
             steps: Vec::with_capacity(window.len()),
-            moves: Vec::new(),
-            handed: self.shares.moves(window).then(Vec::new),
+            moves: self.shares.moves(window),
             own: Vec::new(),
             owners: Vec::new(),
             exchanges: Vec::with_capacity(window.len()),
@@ -108,15 +107,13 @@ impl Cells {
         for (t, neighbours) in window.clone().zip(neighbours) {
             let (structure, rows) = (self.shares.structure(window, t), self.shares.rows(window, t));
             let carry = before.as_ref().and_then(|[before, _]| self.route(before, &structure));
-            if let Some(handed) = &mut made.handed {
-                handed.push(before.as_ref().and_then(|[_, before]| self.route(before, &rows)));
-            }
-            made.moves.push(self.route(&structure, &rows));
+            let hand = before.as_ref().and_then(|[_, before]| self.route(before, &rows));
+            let shuffle = self.route(&structure, &rows);
             made.own.push(self.own(&rows));
             made.owners.push(rows.clone());
             let exchanges = Arc::new(Exchanges::new(t, pass));
             made.exchanges.push(exchanges.clone());
-            let exact = StepCells { group: self.group.clone(), neighbours, carry, exchanges };
+            let exact = StepCells { group: self.group.clone(), neighbours, carry, shuffle, hand, exchanges };
             made.steps.push(self.policy.at(exact));
             before = Some([structure, rows]);
         }

@@ -45,6 +45,10 @@ pub struct StepCells {
     pub(super) neighbours: Arc<Neighbours>,
     /// From where vertices were at the step before to where they are.
     pub(super) carry: Option<Arc<Route>>,
+    /// From where structure is encoded to where rows are computed.
+    pub(super) shuffle: Option<Arc<Route>>,
+    /// From where rows were computed at the step before to where they are.
+    pub(super) hand: Option<Arc<Route>>,
     pub(super) exchanges: Arc<Exchanges>,
 }
 
@@ -63,6 +67,11 @@ impl StepCells {
     pub fn tag(&self) -> RowTag {
         self.exchanges.next()
     }
+
+    /// `x` along a route, if there is one.
+    fn along(&self, tape: &mut Tape<'_>, route: Option<&Arc<Route>>, x: Var) -> Result<Var> {
+        route.map_or(Ok(x), |route| moved(tape, &self.group, route, self.tag(), x))
+    }
 }
 
 impl Halo for StepCells {
@@ -79,10 +88,20 @@ impl Halo for StepCells {
     }
 
     fn carry<'a>(&'a self, tape: &mut Tape<'a>, state: Var) -> Result<Var> {
-        match &self.carry {
-            Some(route) => moved(tape, &self.group, route, self.tag(), state),
-            None => Ok(state),
-        }
+        self.along(tape, self.carry.as_ref(), state)
+    }
+
+    fn shuffle<'a>(&'a self, tape: &mut Tape<'a>, x: Var) -> Result<Var> {
+        self.along(tape, self.shuffle.as_ref(), x)
+    }
+
+    fn hand<'a>(&'a self, tape: &mut Tape<'a>, state: Var) -> Result<Var> {
+        self.along(tape, self.hand.as_ref(), state)
+    }
+
+    fn restore<'a>(&'a self, tape: &mut Tape<'a>, x: Var) -> Result<Var> {
+        let back = self.shuffle.as_ref().map(|route| Arc::new(route.reversed()));
+        self.along(tape, back.as_ref(), x)
     }
 
     fn collect<'a>(&'a self, tape: &mut Tape<'a>, x: Var, rows: &[u32], _: usize) -> Result<Var> {

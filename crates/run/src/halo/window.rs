@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use kymo_graph::{Step, Vertex};
 use kymo_model::Halo;
-use kymo_plan::{Ownership, Route};
+use kymo_plan::Ownership;
 
 use crate::workers::{RowTag, WorkerGroup};
 
@@ -47,10 +47,8 @@ pub struct Window {
     pub group: Arc<WorkerGroup>,
     /// The way to the rows of others at each step.
     pub steps: Vec<Box<dyn Halo>>,
-    /// How the rows of each step move when their structure is encoded; `None` where they stay.
-    pub moves: Vec<Option<Arc<Route>>>,
-    /// How states get to each step from the one before, where rows cannot be computed in one place.
-    pub handed: Option<Vec<Option<Arc<Route>>>>,
+    /// Whether vertices change their owners when rows are computed: then rows are computed step by step.
+    pub moves: bool,
     /// The vertices that are here when the rows of each step are computed.
     pub own: Vec<Arc<Vec<Vertex>>>,
     /// Who has which, then.

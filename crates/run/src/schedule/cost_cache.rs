@@ -34,8 +34,8 @@ pub struct Key {
     pub workers: usize,
     /// The task and the model.
     pub names: [String; 2],
-    /// Columns of the features and of hidden states, layers, heads, and steps of a window.
-    pub sizes: [usize; 5],
+    /// Columns of the features and of hidden states, blocks, layers, heads, and steps of a window.
+    pub sizes: [usize; 6],
 }
 
 impl Key {
@@ -49,7 +49,14 @@ impl Key {
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             workers: settings.parallel.workers,
             names: [settings.task.name.clone(), model.name.clone()],
-            sizes: [context.inputs.width(), model.hidden, model.layers, model.heads, context.window],
+            sizes: [
+                context.inputs.width(),
+                model.hidden,
+                model.blocks,
+                model.layers,
+                model.heads,
+                context.window,
+            ],
         }
     }
 }
@@ -124,7 +131,7 @@ mod tests {
             cores: 2,
             workers: 2,
             names: ["task".into(), "model".into()],
-            sizes: [1, 2, 3, 4, 5],
+            sizes: [1, 2, 3, 4, 5, 6],
         };
         let model = CostModel { vertex: 1e-6, edge: 1e-7, snapshot: 1e-3, error: 0.05, held_out: 4 };
         CachedCosts { key, model, closing: 1e-4 }

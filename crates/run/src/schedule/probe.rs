@@ -6,7 +6,7 @@
 
 use std::sync::Mutex;
 
-use kymo_model::{Exchanged, Extent, Frame, Graph, Halo, HaloView, Matrix, Params};
+use kymo_model::{Exchanged, Extent, Frame, Graph, Halo, HaloView, Matrix, Params, rows_by_step};
 use kymo_plan::{Movement, Moves, Work};
 use kymo_tensor::{Arena, Result, Shape, Tape, Var};
 
@@ -44,6 +44,21 @@ impl Halo for Notes {
         self.take(tape, Moves::Collected(count), x);
         Ok(x)
     }
+
+    fn shuffle<'a>(&'a self, tape: &mut Tape<'a>, x: Var) -> Result<Var> {
+        self.take(tape, Moves::Shuffled, x);
+        Ok(x)
+    }
+
+    fn hand<'a>(&'a self, tape: &mut Tape<'a>, state: Var) -> Result<Var> {
+        self.take(tape, Moves::Handed, state);
+        Ok(state)
+    }
+
+    fn restore<'a>(&'a self, tape: &mut Tape<'a>, x: Var) -> Result<Var> {
+        self.take(tape, Moves::Restored, x);
+        Ok(x)
+    }
 }
 
 /// What the model does to a window of its usual length.
@@ -63,23 +78,18 @@ pub fn work(context: &RunContext) -> crate::error::Result<Work> {
             if is_learnt { tape.parameter(shape, &values)? } else { tape.constant(shape, &values)? };
         // Not the same matrix: what is made of features is told from what is made of others by it.
         let all = tape.scale(features, 1.0)?;
-        let halo = Some(HaloView { features: all, halo: notes });
+        let halo = Some(HaloView { features: Some(all), halo: notes });
         frames.push(Frame { halo, ..Frame::new(&graph, features) });
     }
     let exchanged = context.model.exchange(&mut tape, &bound, &frames, &[])?;
-    let mut state: Vec<Var> = Vec::new();
-    for (t, &step) in exchanged.steps.iter().enumerate() {
-        notes[t].take(&tape, Moves::Shuffled, step);
-        if context.memory.is_none() {
-            continue;
-        }
-        for &matrix in &state {
-            notes[t].take(&tape, Moves::Handed, matrix);
-        }
-        let whole = &exchanged.shared;
-        let mine = if whole.len() == exchanged.steps.len() { &whole[t..t + 1] } else { &whole[..] };
-        let one = Exchanged { steps: &[step], shared: mine, before: &state };
-        state = context.model.rows(&mut tape, &bound, one)?.after;
+    for (frame, &step) in frames.iter().zip(&exchanged.steps) {
+        frame.shuffle(&mut tape, step)?;
+    }
+    if context.memory.is_some() {
+        let first = Exchanged::first(&exchanged);
+        rows_by_step(&mut tape, &*context.model, &bound, first, |tape, t, state| {
+            frames[t].hand(tape, state)
+        })?;
     }
     drop(frames);
     let steps: Vec<Vec<Movement>> = notes
@@ -89,6 +99,7 @@ pub fn work(context: &RunContext) -> crate::error::Result<Work> {
     let memory = context.memory.clone().unwrap_or_default();
     let carried = memory.exchange.iter().filter_map(|extent| match extent {
         Extent::Vertices(columns) => Some((Moves::Carried, *columns)),
+        Extent::Rows(columns) => Some((Moves::Handed, *columns)),
         Extent::Matrix(_) => None,
     });
     let handed = memory.rows.iter().map(|&columns| (Moves::Handed, columns));

@@ -67,7 +67,7 @@ impl Custom {
         match &self.model {
             Some((_, make)) => {
                 config.check()?;
-                Ok(make(config)?)
+                Ok(zoo::stack(config, |config, _| make(config))?)
             }
             None => Ok(zoo::find(name)?.build(config)?),
         }

@@ -48,7 +48,7 @@ pub fn needs(context: &RunContext, at_once: usize) -> Result<Vec<Need>> {
     needs.push(Need {
         what: "rows of a window",
         bytes: vertices.saturating_mul(row).saturating_add(blocks).saturating_mul(many),
-        lower: "model.hidden, model.layers or train.window",
+        lower: "model.hidden, model.layers, model.blocks or train.window",
     });
     needs.extend(context.goal.needs(context.model.width()));
     Ok(needs)
@@ -61,7 +61,8 @@ pub fn check_parameters(context: &RunContext) -> Result<Need> {
     let numbers = numbers.fold(0, u64::saturating_add);
     // Themselves, their gradients, the sum of those, and two averages that the optimiser keeps.
     let bytes = numbers.saturating_mul(20).saturating_mul(context.sharing.workers as u64);
-    let need = Need { what: "parameters", bytes, lower: "model.hidden, model.layers or data.learnt" };
+    let need =
+        Need { what: "parameters", bytes, lower: "model.hidden, model.layers, model.blocks or data.learnt" };
     Need::check(std::slice::from_ref(&need), "training")?;
     Ok(need)
 }

@@ -14,7 +14,7 @@ use crate::data::{Loaded, Snapshots};
 use crate::error::Result;
 use crate::forward::{Forward, Matrices};
 use crate::forward::{RecurrentState, StateVars};
-use crate::halo::{self, Cells, Pass, moved};
+use crate::halo::{self, Cells, Pass};
 use crate::replica::Replica;
 use crate::task::Goal;
 
@@ -111,12 +111,8 @@ impl Runner {
                 None => StateVars::default(),
             };
             let mut exchanged = self.context.model.exchange(&mut tape, &params, &frames, &before.exchange)?;
-            if let Some((cells, window)) = cells {
-                for (place, (step, route)) in exchanged.steps.iter_mut().zip(&window.moves).enumerate() {
-                    if let Some(route) = route {
-                        *step = moved(&mut tape, &cells.group, route, window.tag(place), *step)?;
-                    }
-                }
+            for (step, frame) in exchanged.steps.iter_mut().zip(&frames) {
+                *step = frame.shuffle(&mut tape, *step)?;
             }
             let forward = Forward {
                 tape: &mut tape,
@@ -179,7 +175,7 @@ impl Runner {
                 None => Frame { graph, features: all, reuse, halo: None },
                 Some((_, window)) => {
                     let features = tape.slice_rows(all, 0..graph.vertices())?;
-                    let halo = Some(HaloView { features: all, halo: &*window.steps[number] });
+                    let halo = Some(HaloView { features: Some(all), halo: &*window.steps[number] });
                     Frame { graph, features, reuse, halo }
                 }
             });

@@ -54,9 +54,10 @@ fn practise(settings: &Settings, store: &Arc<Store>, device: [&str; 2]) -> (Vec<
 
 fn check(settings: &Settings, store: &Arc<Store>) {
     let what = format!(
-        "{} of {} layers, {}, {:?}, {:?}, {:?}",
+        "{} of {} layers, {} blocks, {}, {:?}, {:?}, {:?}",
         settings.model.name,
         settings.model.layers,
+        settings.model.blocks,
         settings.task.name,
         settings.train.mode,
         settings.data.features,
@@ -160,7 +161,7 @@ fn every_task_mode_and_model_trains_as_on_the_host() {
             settings.train.learning_rate = 0.01;
             settings.train.clip = if turn % 2 == 0 { 0.5 } else { 0.0 };
             settings.train.loss = LossAt::All;
-            settings.model.layers = 1 + turn % 2;
+            (settings.model.layers, settings.model.blocks) = (1 + turn % 2, 1 + number % 2);
             settings.model.dropout = if turn % 2 == 0 { 0.3 } else { 0.0 };
             settings.data.features = if turn % 3 == 1 { Features::Both } else { Features::Auto };
             settings.parallel.windows = 1 + turn % 2;

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use kymo_graph::Progress;
 use kymo_graph::generate::{self, Params};
 use kymo_model::zoo;
+use kymo_plan::price::Rates;
 use kymo_run::config::machine::Need;
+use kymo_run::schedule::{Division, Question};
 use kymo_run::step::needs;
 use kymo_run::{RunContext, Worker, task};
 
@@ -19,9 +21,10 @@ fn estimates_are_what_is_taken() {
     let store = Sketch::random(5, 3000, 12).write(&folder.path().join("store"));
     for recipe in zoo::ALL {
         for task in task::ALL {
-            for (hidden, layers) in [(32, 1), (64, 2)] {
+            for (hidden, layers, blocks) in [(32, 1, 1), (64, 2, 1), (32, 1, 2)] {
                 let mut settings = settings(store.path(), task.name(), recipe.name);
                 (settings.model.hidden, settings.model.layers) = (hidden, layers);
+                settings.model.blocks = blocks;
                 settings.run.memory = "1kB".into();
                 let mut worker = Worker::open(settings, store.clone()).unwrap();
                 practise(&mut worker, 1);
@@ -32,13 +35,36 @@ fn estimates_are_what_is_taken() {
                 let meanwhile = 2 * sizes.step + sizes.reader + 8 * 3000 * worker.context.model.width();
                 let (held, estimated) = (worker.held_bytes() + meanwhile, Need::total(&needs));
                 let ratio = estimated as f64 / held as f64;
-                let what = format!("{} {} {hidden} x {layers}", recipe.name, task.name());
+                let what = format!("{} {} {hidden} x {layers} x {blocks}", recipe.name, task.name());
                 assert!(
                     (0.75..2.0).contains(&ratio),
                     "{what}: {held} held, {estimated} estimated: {needs:?}"
                 );
             }
         }
+    }
+}
+
+/// The plan of a worker has the rows of blocks below others in it, which are all held at once: it is about
+/// what the worker holds, as where there is one block.
+#[test]
+fn plans_count_what_blocks_hold() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Sketch::random(5, 3000, 12).write(&folder.path().join("store"));
+    for recipe in zoo::ALL {
+        let ratio = |blocks: usize| {
+            let mut settings = settings(store.path(), "node-regression", recipe.name);
+            (settings.model.hidden, settings.model.blocks) = (32, blocks);
+            settings.run.memory = "1kB".into();
+            let mut worker = Worker::open(settings, store.clone()).unwrap();
+            practise(&mut worker, 1);
+            let question =
+                Question { strategy: "psg", workers: 1, reuse: None, sample: None, rates: Rates::default() };
+            let plan = Division::Groups.plan(&worker.context, &question).unwrap();
+            plan.memory() as f64 / worker.held_bytes() as f64
+        };
+        let (one, two) = (ratio(1), ratio(2));
+        assert!(two > 0.6 * one && two < 2.0, "{}: {one:.2} and {two:.2} of what is held", recipe.name);
     }
 }
 

@@ -16,7 +16,7 @@ use kymo_run::workers::WorkerGroup;
 use kymo_run::{Part, RunContext, Settings, Worker, task};
 use proptest::prelude::*;
 
-use super::fixture::{MODES, Sketch, outputs, rate, settings, strategies};
+use super::fixture::{MODES, Sketch, cuts_windows, outputs, rate, settings, strategies};
 
 /// What one worker saw: the losses of all iterations, the parameters in the end, what the model says about
 /// the validation, and the bytes it sent in the first epoch beside those that were planned.
@@ -147,9 +147,10 @@ fn check(settings: &Settings, store: &Arc<Store>, strategy: &str, workers: usize
         return;
     }
     let what = format!(
-        "{strategy}, {} of {} layers, {}, {:?}, {workers} workers, features {:?}, dropout {}",
+        "{strategy}, {} of {} layers, {} blocks, {}, {:?}, {workers} workers, features {:?}, dropout {}",
         settings.model.name,
         settings.model.layers,
+        settings.model.blocks,
         settings.task.name,
         settings.train.mode,
         settings.data.features,
@@ -216,6 +217,31 @@ fn every_task_and_mode_is_shared_exactly() {
     }
 }
 
+/// One model of each weave, and of each way to hand rows on: one matrix, two, several, or none.
+#[test]
+fn blocks_are_shared_exactly() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = uneven(11, 12, 12).write(&folder.path().join("store"));
+    let models = ["t-gcn", "gat-lstm", "mpnn-lstm", "dysat", "evolvegcn-h", "dcrnn", "graphsage-linear"];
+    let mut turn = 0;
+    for strategy in strategies() {
+        for mode in MODES {
+            // Whole windows are those of one worker, whatever the model.
+            let models = if cuts_windows(strategy) { &models[..] } else { &models[turn % 7..][..1] };
+            for model in models.iter().filter(|&&model| model != "dysat" || mode != Mode::Truncated) {
+                let mut settings = plain(store.path(), task::ALL[turn % task::ALL.len()].name(), model);
+                settings.train.mode = mode;
+                (settings.model.hidden, settings.model.blocks) = (4, 2 + usize::from(turn % 5 == 0));
+                settings.model.layers = 1 + usize::from(turn % 4 == 0);
+                settings.model.dropout = if turn % 2 == 0 { 0.3 } else { 0.0 };
+                settings.data.features = if turn % 3 == 1 { Features::Both } else { Features::Auto };
+                check(&settings, &store, strategy.name, 2 + turn % 3);
+                turn += 1;
+            }
+        }
+    }
+}
+
 #[test]
 fn the_same_bits_come_out_every_time() {
     let folder = tempfile::tempdir().unwrap();
@@ -244,12 +270,12 @@ proptest! {
         strategy in 0..strategies().count(),
         model in 0..zoo::ALL.len(),
         workers in 1usize..5,
-        layers in 1usize..4,
+        (layers, blocks) in (1usize..4, 1usize..4),
     ) {
         let folder = tempfile::tempdir().unwrap();
         let store = uneven(seed, vertices, steps).write(&folder.path().join("store"));
         let mut settings = plain(store.path(), "node-regression", zoo::ALL[model].name);
-        settings.model.layers = layers;
+        (settings.model.layers, settings.model.blocks) = (layers, blocks);
         check(&settings, &store, strategies().nth(strategy).unwrap().name, workers);
     }
 }

@@ -74,6 +74,7 @@ fn runs_in_pieces_are_whole_runs() {
                 number += 1;
                 let mut settings = settings(&store, task.name(), model);
                 settings.train.mode = mode;
+                settings.model.blocks = 1 + number % 2;
                 vary(&mut settings, number);
                 let worker = Worker::open(settings.clone(), opened.clone()).unwrap();
                 let windows = worker.split().windows(&settings).len();
@@ -199,9 +200,9 @@ fn checkpoints_of_other_models_other_data_and_damaged_ones_are_refused() {
     settings.train.epochs = 1;
     run(&settings, &path);
     let saved = Saved::read(&Folder::checkpoint_of(&path)).unwrap();
-    for (model, hidden) in [("gcn", 8), ("dcrnn", 8), ("t-gcn", 16)] {
+    for (model, hidden, blocks) in [("gcn", 8, 1), ("dcrnn", 8, 1), ("t-gcn", 16, 1), ("t-gcn", 8, 2)] {
         settings.model.name = model.into();
-        settings.model.hidden = hidden;
+        (settings.model.hidden, settings.model.blocks) = (hidden, blocks);
         let mut worker = Worker::open(settings.clone(), opened.clone()).unwrap();
         let before = worker.replica.params.values.clone();
         let error = saved.restore(&mut worker, &Folder::checkpoint_of(&path)).unwrap_err().to_string();

@@ -241,6 +241,18 @@ impl Halo for StaleStep {
     ) -> kymo_tensor::Result<Var> {
         self.exact.collect(tape, x, rows, count)
     }
+
+    fn shuffle<'a>(&'a self, tape: &mut Tape<'a>, x: Var) -> kymo_tensor::Result<Var> {
+        self.exact.shuffle(tape, x)
+    }
+
+    fn hand<'a>(&'a self, tape: &mut Tape<'a>, state: Var) -> kymo_tensor::Result<Var> {
+        self.exact.hand(tape, state)
+    }
+
+    fn restore<'a>(&'a self, tape: &mut Tape<'a>, x: Var) -> kymo_tensor::Result<Var> {
+        self.exact.restore(tape, x)
+    }
 }
 
 #[test]
