@@ -331,7 +331,9 @@ fn open(
     let processes = if among { group.beside() } else { 1 };
     let sharing = Sharing { workers: endpoints.len(), processes };
     let group = group.clone();
-    let crew = Crew::open(RunContext::open_among(settings, Arc::new(store), custom, sharing)?, endpoints)?;
+    let others = among.then_some(&*group);
+    let context = RunContext::open_among(settings, Arc::new(store), custom, sharing, others)?;
+    let crew = Crew::open(context, endpoints)?;
     if among {
         // What any of them refuses leaves nothing behind: the first one writes when all have said yes.
         group.barrier()?;

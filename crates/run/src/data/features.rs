@@ -16,6 +16,7 @@ use super::segment::{Extent, cut};
 use super::survey::Survey;
 use crate::config::{Features, LINK_PREDICTION, Settings};
 use crate::error::{Error, Result};
+use crate::workers::WorkerGroup;
 
 /// Where the columns of a run come from, and how they are scaled.
 pub struct Inputs {
@@ -65,11 +66,21 @@ impl Inputs {
     /// The inputs that the settings ask for; columns are scaled by what the `train` steps have. What is no
     /// number is found now, not when the test comes to it after hours of training.
     pub fn new(store: &Store, settings: &Settings, train: Range<Step>) -> Result<Inputs> {
+        Inputs::among(store, settings, train, None)
+    }
+
+    /// The same where several processes come here together, each of which looks at some of the vertices.
+    pub fn among(
+        store: &Store,
+        settings: &Settings,
+        train: Range<Step>,
+        group: Option<&WorkerGroup>,
+    ) -> Result<Inputs> {
         let inputs = Inputs::choose(store, settings, train.clone())?;
         // Rare degrees would be blown up by their small deviation.
         let is_one_hot = matches!(inputs.constant, Constant::OneHot(_));
         let scaled_by = (settings.data.standardise && !is_one_hot).then_some(train);
-        let (scales, changed) = inputs.survey(store, scaled_by).walk()?;
+        let (scales, changed) = Survey { among: group, ..inputs.survey(store, scaled_by) }.walk()?;
         Ok(Inputs { scales, ..inputs.cut(&changed) })
     }
 
@@ -82,7 +93,7 @@ impl Inputs {
     }
 
     pub(super) fn survey<'a>(&self, store: &'a Store, scaled_by: Option<Range<Step>>) -> Survey<'a> {
-        Survey { store, constant: self.constant, lags: self.lags, scaled_by }
+        Survey { store, constant: self.constant, lags: self.lags, scaled_by, among: None }
     }
 
     fn cut(self, changed: &[usize]) -> Inputs {

@@ -14,7 +14,8 @@ use super::dense::not_a_number;
 use super::features::Constant;
 use super::scale::Scales;
 use super::stored::{Stored, is_same, piece};
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::workers::WorkerGroup;
 
 /// Bytes that are looked at before the pages they are in are let go: nobody needs all of the store at once.
 const STRETCH: usize = 16 << 20;
@@ -29,14 +30,19 @@ pub struct Survey<'a> {
     pub lags: usize,
     /// The steps that columns are scaled by, where they are.
     pub scaled_by: Option<Range<Step>>,
+    /// Those who divide the walk over stored features among them, where they are several processes.
+    pub among: Option<&'a WorkerGroup>,
 }
 
 /// What is found out: how columns are scaled, and how many rows are others than at the step before, of each
 /// step.
 type Found = (Scales, Vec<usize>);
 
-/// A value that is no number: its step, its vertex, its column and what is there.
-type Odd = (Step, usize, usize, f32);
+/// A value that is no number: its step, its vertex, its column and what is there, as its bits.
+type Odd = (Step, usize, usize, u32);
+
+/// What one process found out: sums of its pieces, as bits, or what is no number, and rows that change.
+type Told = (Vec<std::result::Result<Vec<[u64; 2]>, Odd>>, Vec<usize>);
 
 impl Survey<'_> {
     /// Walks through all steps.
@@ -99,7 +105,11 @@ impl Survey<'_> {
         let (steps, vertices) = (self.store.steps(), self.store.vertices());
         let rows = piece(self.constant.columns());
         let (changed, seen) = (Mutex::new(vec![0; steps]), AtomicUsize::new(0));
-        let pieces = (0..vertices).into_par_iter().step_by(rows).map(|first| {
+        let (count, [rank, size]) =
+            (vertices.div_ceil(rows), self.among.map_or([0, 1], |group| [group.rank(), group.size()]));
+        let mine = count * rank / size..count * (rank + 1) / size;
+        let pieces = mine.into_par_iter().map(|number| {
+            let first = number * rows;
             let mut tally = self.tally(rows.min(vertices - first));
             let bytes = self.piece(stored, first, &mut tally)?;
             if seen.fetch_add(bytes, Ordering::Relaxed) + bytes > STRETCH {
@@ -108,20 +118,40 @@ impl Survey<'_> {
             }
             let mut changed = changed.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             changed.iter_mut().zip(&tally.changed).for_each(|(all, changed)| *all += changed);
-            Ok(tally.sums)
+            Ok(tally.sums.iter().map(|sums| sums.map(f64::to_bits)).collect())
         });
-        let pieces: Vec<std::result::Result<Vec<[f64; 2]>, Odd>> = pieces.collect();
+        let pieces = pieces.collect();
+        let (pieces, changed) =
+            self.told((pieces, changed.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)))?;
         // The first in the order of steps and vertices, whichever piece it is in.
         let odd = pieces.iter().filter_map(|piece| piece.as_ref().err());
         if let Some(&(t, vertex, column, found)) = odd.min_by_key(|odd| (odd.0, odd.1)) {
-            return Err(not_a_number(self.store, Some(t), vertex, column, found)?);
+            return Err(not_a_number(self.store, Some(t), vertex, column, f32::from_bits(found))?);
         }
         let mut sums = self.tally(0).sums;
         for piece in pieces.iter().flatten() {
-            sums.iter_mut().zip(piece).for_each(|(all, sums)| *all = [all[0] + sums[0], all[1] + sums[1]]);
+            for (all, sums) in sums.iter_mut().zip(piece) {
+                *all = [all[0] + f64::from_bits(sums[0]), all[1] + f64::from_bits(sums[1])];
+            }
         }
-        let changed = changed.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         Ok((sums, changed))
+    }
+
+    /// What all processes found out together, from what this one did: pieces are in the order of vertices,
+    /// as if one had gone through them all.
+    fn told(&self, mine: Told) -> Result<Told> {
+        let Some(group) = self.among else { return Ok(mine) };
+        let bytes = serde_json::to_vec(&mine).map_err(|error| Error::Bug(error.to_string()))?;
+        let mut all = (Vec::new(), vec![0; self.store.steps()]);
+        for (rank, bytes) in group.all_gather(&bytes)?.iter().enumerate() {
+            let told: Option<Told> = serde_json::from_slice(bytes).ok();
+            let told = told.filter(|told| told.1.len() == all.1.len());
+            let (pieces, changed) =
+                told.ok_or_else(|| Error::peer(rank, "said something of features that makes no sense"))?;
+            all.0.extend(pieces);
+            all.1.iter_mut().zip(changed).for_each(|(all, changed)| *all += changed);
+        }
+        Ok(all)
     }
 
     /// Goes through the steps of some vertices; the bytes that were looked at.
@@ -136,7 +166,7 @@ impl Survey<'_> {
         let (mut rows, mut seen) = (vec![0.0; vertices * columns], 0);
         let check = |t: Step, vertex: usize, column: usize, values: &[f32]| {
             let odd = values.iter().position(|value| !value.is_finite());
-            odd.map_or(Ok(()), |at| Err((t, vertex, column + at, values[at])))
+            odd.map_or(Ok(()), |at| Err((t, vertex, column + at, values[at].to_bits())))
         };
         // What has lived no step counts for nothing: the zeros before the first step, and rows of which a
         // second segment changes at the same step.

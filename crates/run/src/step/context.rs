@@ -16,6 +16,7 @@ use crate::config::{Mode, Settings, memory};
 use crate::data::{Inputs, Part, Sizes};
 use crate::error::{Error, Result};
 use crate::task::{self, Goal};
+use crate::workers::WorkerGroup;
 
 /// Seconds of metrics from which on a word is said about them.
 const SLOW: f64 = 600.0;
@@ -71,14 +72,16 @@ impl RunContext {
         RunContext::make(settings, store, custom, None, Inputs::new)
     }
 
-    /// The same for a process among others.
+    /// The same for a process, with the others that it has come here with, if any.
     pub fn open_among(
         settings: Settings,
         store: Arc<Store>,
         custom: &Custom,
         sharing: Sharing,
+        group: Option<&WorkerGroup>,
     ) -> Result<Arc<RunContext>> {
-        RunContext::make(settings, store, custom, Some(sharing), Inputs::new)
+        let inputs = |store: &Store, settings: &Settings, train| Inputs::among(store, settings, train, group);
+        RunContext::make(settings, store, custom, Some(sharing), inputs)
     }
 
     fn make(
@@ -86,7 +89,7 @@ impl RunContext {
         store: Arc<Store>,
         custom: &Custom,
         sharing: Option<Sharing>,
-        inputs: fn(&Store, &Settings, Range<Step>) -> Result<Inputs>,
+        inputs: impl FnOnce(&Store, &Settings, Range<Step>) -> Result<Inputs>,
     ) -> Result<Arc<RunContext>> {
         let metrics = custom.check(&settings)?;
         let goal = custom.task(&settings.task.name)?.open(&store, &settings)?;

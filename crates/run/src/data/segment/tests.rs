@@ -11,6 +11,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::config::{Features, Settings};
 use crate::data::degrees::log_of_one_plus;
+use crate::workers::WorkerGroup;
 
 /// One step: vertices that come, edges that come or go, and cells of features that get a value; or, where
 /// `anew`, all edges and cells are others.
@@ -403,4 +404,38 @@ fn without_constant_columns_there_is_one_empty_segment() {
         let segment = inputs.read_segment(&store, 0, &Pool::default()).unwrap();
         assert!(segment.rows.is_empty() && (0..8).all(|t| segment.at(t).is_none()));
     }
+}
+
+/// Pieces of vertices are gone through by several, each by one, and a value that is no number is found by all.
+#[test]
+fn those_who_divide_the_walk_come_to_what_one_comes_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let (vertices, width) = (5000, 40);
+    let written = |name: &str, last: f32| {
+        let mut writer = Writer::create(&folder.path().join(name), false).unwrap();
+        let features = FeatureFacts { kind: FeatureKind::Dense, width: width as u64, segments: 1 };
+        writer.plan(Plan { directed: true, features, ..Plan::default() });
+        writer.add_vertices(&Ids::Number((0..vertices as u64).collect())).unwrap();
+        let values = (0..vertices * width).map(|at| (at as f32).sin()).collect();
+        let first = StepData { features: FeatureChange::All(values), ..StepData::default() };
+        writer.push(first).unwrap();
+        let rows = (0..2 * width).map(|at| at as f32).chain(std::iter::repeat_n(last, width)).collect();
+        let change = FeatureChange::Rows(vec![7, 2000, 4999], rows);
+        writer.push(StepData { features: change, ..StepData::default() }).unwrap();
+        writer.finish().unwrap()
+    };
+    let settings = Settings::default();
+    let (store, odd) = (written("store", 3.0), written("odd", f32::NAN));
+    let alone = Inputs::new(&store, &settings, 0..2).unwrap();
+    std::thread::scope(|scope| {
+        for group in WorkerGroup::in_process(3) {
+            let (store, odd, settings, alone) = (&store, &odd, &settings, &alone);
+            scope.spawn(move || {
+                let found = Inputs::among(store, settings, 0..2, Some(&group)).unwrap();
+                assert_eq!((&found.scales, &found.extents), (&alone.scales, &alone.extents));
+                let error = Inputs::among(odd, settings, 0..2, Some(&group)).err().unwrap().to_string();
+                assert!(error.contains("found NaN at vertex 4999, step 1"), "{error}");
+            });
+        }
+    });
 }
