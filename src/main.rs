@@ -5,6 +5,7 @@ use std::process::ExitCode;
 mod allocator;
 
 fn main() -> ExitCode {
+    allocator::return_large_arrays();
     allocator::watch_aborts();
     ExitCode::from(kymo::cli::process::main())
 }

@@ -1,7 +1,7 @@
 //! The parts of snapshots that a worker owns, read without the rest: the edges at its vertices, and the
 //! features of those and of their neighbours elsewhere.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use kymo_graph::store::EdgesAround;
 use kymo_graph::{Snapshot, Step, Store, Vertex};
@@ -20,13 +20,38 @@ pub(super) struct Parts {
     inputs: Arc<Inputs>,
     asked: Asked,
     cells: Arc<Cells>,
-    /// Where readers have been, and for which owners.
-    around: Mutex<Vec<(OwnersKey, EdgesAround)>>,
+    places: Mutex<Places>,
+    /// A place was given back.
+    given: Condvar,
+}
+
+/// Where readers have been, and for which owners: each holds edges, so they are no more than was planned.
+#[derive(Default)]
+struct Places {
+    free: Vec<(OwnersKey, EdgesAround)>,
+    taken: usize,
+    most: usize,
+}
+
+/// A place that somebody reads at; given back in the end, whatever happens.
+struct Place<'p> {
+    parts: &'p Parts,
+    key: OwnersKey,
+    around: Option<EdgesAround>,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let mut places = self.parts.places();
+        places.taken -= 1;
+        places.free.extend(self.around.take().map(|around| (self.key, around)));
+        self.parts.given.notify_one();
+    }
 }
 
 impl Parts {
     pub fn new(store: Arc<Store>, inputs: Arc<Inputs>, asked: Asked, cells: Arc<Cells>) -> Parts {
-        Parts { store, inputs, asked, cells, around: Mutex::default() }
+        Parts { store, inputs, asked, cells, places: Mutex::default(), given: Condvar::new() }
     }
 
     /// The part of step `t` that the worker has where these own the vertices.
@@ -36,25 +61,38 @@ impl Parts {
         if own.is_empty() {
             return self.cut(t, &Snapshot::default(), (&[], &[]), owners);
         }
-        let left = {
-            let mut free = self.free();
-            free.iter().position(|(key, _)| *key == owners.key()).map(|place| free.swap_remove(place).1)
-        };
-        let mut here = match left {
+        let mut place = self.taken(owners.key());
+        let here = match &mut place.around {
             Some(here) => here,
-            None => EdgesAround::new(self.store.clone(), &own)?,
+            none => none.insert(EdgesAround::new(self.store.clone(), &own)?),
         };
         here.go_to(t)?;
-        let piece = self.cut(t, &here.snapshot(), here.degrees(), owners);
-        let mut free = self.free();
-        // Others are of no use any more, or will have to be made again.
-        free.retain(|(key, _)| *key == owners.key());
-        free.push((owners.key(), here));
-        piece
+        self.cut(t, &here.snapshot(), here.degrees(), owners)
     }
 
-    fn free(&self) -> MutexGuard<'_, Vec<(OwnersKey, EdgesAround)>> {
-        self.around.lock().unwrap_or_else(PoisonError::into_inner)
+    /// From now on this many may read at a time.
+    pub fn read_by(&self, readers: usize) {
+        self.places().most = readers.max(1);
+    }
+
+    fn places(&self) -> MutexGuard<'_, Places> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A place to read at, where these own the vertices; waits for one if need be.
+    fn taken(&self, key: OwnersKey) -> Place<'_> {
+        let mut places = self.places();
+        while places.taken == places.most.max(1) {
+            places = self.given.wait(places).unwrap_or_else(PoisonError::into_inner);
+        }
+        places.taken += 1;
+        let found = places.free.iter().position(|(other, _)| *other == key);
+        let around = found.map(|at| places.free.swap_remove(at).1);
+        // What is left by readers for other owners makes room for a new one.
+        while around.is_none() && places.free.len() + places.taken > places.most.max(1) {
+            places.free.pop();
+        }
+        Place { parts: self, key, around }
     }
 
     /// The part, from the edges at the worker's vertices and from the degrees of all.

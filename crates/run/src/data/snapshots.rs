@@ -144,6 +144,7 @@ impl Snapshots {
         Surroundings { cells, recorder, device }: Surroundings,
     ) -> Snapshots {
         let budget = Budget::new(room.snapshots);
+        source.read_by(room.readers);
         let shared = Shared {
             store,
             source,

@@ -72,6 +72,9 @@ pub trait SnapshotSource: Send + Sync {
     /// Fails unless the source can give batches this neighbourhood.
     fn check(&self, neighbourhood: &Neighbourhood) -> Result<()>;
 
+    /// From now on this many may read parts at a time: each works in memory of its own.
+    fn read_by(&self, _readers: usize) {}
+
     /// Of what it gave and is done with, it may keep this much from now on, to use it again.
     fn keep_up_to(&self, _bytes: usize) {}
 }
@@ -209,6 +212,12 @@ impl SnapshotSource for WholeSteps {
 
     fn keep_up_to(&self, bytes: usize) {
         self.pool.keep_up_to(bytes);
+    }
+
+    fn read_by(&self, readers: usize) {
+        if let Some(parts) = &self.parts {
+            parts.read_by(readers);
+        }
     }
 
     fn check(&self, neighbourhood: &Neighbourhood) -> Result<()> {
