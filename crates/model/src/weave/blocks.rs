@@ -60,11 +60,12 @@ fn rows<'a>(
 
 impl Model for Blocks {
     fn slots(&self) -> Vec<Slot> {
-        let named = |(number, block): (usize, &Box<dyn Model>)| {
-            let name = prefix(number);
-            block.slots().into_iter().map(move |slot| Slot { name: format!("{name}{}", slot.name), ..slot })
-        };
-        self.below.iter().chain([&self.last]).enumerate().flat_map(named).collect()
+        let mut slots = Vec::new();
+        for (number, block) in self.below.iter().chain([&self.last]).enumerate() {
+            let named = |slot: Slot| Slot { name: format!("{}{}", prefix(number), slot.name), ..slot };
+            slots.extend(block.slots().into_iter().map(named));
+        }
+        slots
     }
 
     fn width(&self) -> usize {

@@ -276,6 +276,11 @@ proptest! {
         let store = uneven(seed, vertices, steps).write(&folder.path().join("store"));
         let mut settings = plain(store.path(), "node-regression", zoo::ALL[model].name);
         (settings.model.layers, settings.model.blocks) = (layers, blocks);
+        if blocks > 1 {
+            // Residual attention of several blocks diverges at the rate of the others: what is left then is
+            // rounding, and parameters without a gradient of their own follow it.
+            settings.train.learning_rate = 0.005;
+        }
         check(&settings, &store, strategies().nth(strategy).unwrap().name, workers);
     }
 }
