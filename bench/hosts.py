@@ -4,8 +4,8 @@
 
 Hosts are network namespaces (`ci/hosts`), each with the same share of the processors (control groups, version
 1), so that three of them compute as fast on two cores as each would alone. The pace of a worker is measured
-first, alone on such a host; the plan is given that and the rate of the wire, nothing of the runs themselves.
-Needs root.
+first, with one alone on each host; what the wire carries is measured by `kymo doctor` across the hosts. The
+plan is given these, and nothing of the runs themselves. Needs root.
 """
 
 import argparse
@@ -20,7 +20,9 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 GROUPS = pathlib.Path("/sys/fs/cgroup/cpu")
 STRATEGIES = ["psg", "dygnex", "pts", "pss-ts", "esdg", "vertex-metis"]
-WIRE = {"1gbit": "1Gbit/s", "100mbit": "100Mbit/s", "10gbit": "10Gbit/s"}
+
+# Of what a host may compute, in microseconds. Short: who has waited may make up for as much of it.
+PERIOD = 2000
 
 # Joins the group of its host before it becomes the command.
 WRAPPER = """#!/bin/sh
@@ -33,16 +35,17 @@ def groups(share):
     for host in ["node-1", "node-2", "node-3"]:
         group = GROUPS / f"kymo-{host}"
         group.mkdir(exist_ok=True)
-        (group / "cpu.cfs_period_us").write_text("10000")
-        (group / "cpu.cfs_quota_us").write_text(str(int(10000 * share)))
+        (group / "cpu.cfs_period_us").write_text(str(PERIOD))
+        (group / "cpu.cfs_quota_us").write_text(str(int(PERIOD * share)))
 
 
 def across(rate, ranks, wrapper, command):
     environment = dict(os.environ, RATE=rate, RANKS=str(ranks))
     line = [str(ROOT / "ci/hosts"), "run", str(wrapper), *map(str, command)]
-    done = subprocess.run(line, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    done = subprocess.run(line, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if done.returncode != 0:
-        raise SystemExit(f"{' '.join(line)}\n{done.stdout}")
+        raise SystemExit(f"{' '.join(line)}\n{done.stdout}{done.stderr}")
+    return done.stdout
 
 
 def seconds(run):
@@ -58,7 +61,6 @@ def main():
     parser.add_argument("--strategies", nargs="+", default=STRATEGIES)
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--share", type=float, default=0.6, help="of a core, for each host")
-    parser.add_argument("--latency", type=float, default=2e-4)
     parser.add_argument("--graph", default="power-law --vertices 10000 --edges 100000 --steps 20 "
                         "--edge-change 0.1 --features 32", help="what `kymo generate` is asked for")
     parser.add_argument("--train", default="--model wd-gcn --layers 2 --hidden 32 --set train.patience=0",
@@ -86,12 +88,15 @@ def main():
     if any(pace.wait() for pace in paces):
         raise SystemExit("a worker alone failed")
     edges = None
-    rows = []
+    rows, wires = [], {}
     for rate in args.rates:
+        told = across(rate, 3, wrapper, [args.kymo, "doctor", "--json"])
+        wire = wires[rate] = json.loads(told)["wire"]
+        print(f"{rate:8} {wire['rate'] / 1e6:.2f} MB/s, {wire['latency'] * 1e3:.3f} ms", flush=True)
         planned = subprocess.run(
             [args.kymo, "plan", store, *args.train, *costs, "--workers", "3",
              "--strategy", ",".join(args.strategies), "--exact", "--pace", work / "alone-2",
-             "--wire", WIRE[rate], "--latency", str(args.latency), "--json"],
+             "--wire", f"{wire['rate'] / 1e6:.3f}MB/s", "--latency", str(wire["latency"]), "--json"],
             check=True, stdout=subprocess.PIPE)
         plans = {plan["strategy"]: plan for plan in json.loads(planned.stdout)}
         for strategy in args.strategies:
@@ -111,7 +116,7 @@ def main():
             print(f"{rate:8} {strategy:13} {took:8.3f} s, planned {planned:8.3f} ({ratio:.2f}); "
                   f"{sent / 1e6:9.2f} MB, planned {foretold / 1e6:9.2f}; hidden {hidden}", flush=True)
             shutil.rmtree(run)
-    json.dump({"graph": args.graph, "train": args.train, "share": args.share, "rows": rows},
+    json.dump({"graph": args.graph, "train": args.train, "share": args.share, "wires": wires, "rows": rows},
               open(args.output, "w"), indent=1)
     shutil.rmtree(work)
 

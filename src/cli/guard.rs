@@ -1,7 +1,8 @@
 //! Ends a process among others that would go on for nothing: its launcher has ended, or a worker is lost and
 //! this one has not seen it, since it computes. What was being written is left as by a kill.
 
-use std::time::Duration;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use kymo_comm::{End, mpi};
 use kymo_run::launch::Processes;
@@ -10,7 +11,7 @@ use kymo_run::{Class, Error};
 use super::console::complain;
 
 /// How often it is looked.
-const LOOK: Duration = Duration::from_millis(200);
+const LOOK: Duration = Duration::from_millis(50);
 
 /// How long a worker may take to see by itself that another is lost, and to end.
 const GRACE: Duration = Duration::from_secs(5);
@@ -37,13 +38,23 @@ pub fn watch_launcher() {
 #[cfg(not(unix))]
 pub fn watch_launcher() {}
 
-/// Ends this process when it has not ended by itself after another was lost.
+/// Ends this process when it has not ended by itself after another was lost. `mpirun` asks all to end where
+/// one was killed, and kills them a second later: then the one who is to speak does so at once, whatever the
+/// worker is at.
 pub fn watch_others(processes: &Processes) {
-    let (Some(end), place) = (processes.end(), processes.place()) else { return };
+    let (Some(end), Some(alarm), place) = (processes.end(), processes.alarm(), processes.place()) else {
+        return;
+    };
+    // Where it cannot be set, the others are looked for as often as ever.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGTERM, alarm.clone());
     watch(move || {
         let End { error, code } = end.get()?.clone();
-        std::thread::sleep(GRACE);
         let error = Error::from(error);
+        let (begun, speaks) = (Instant::now(), place.is_to_speak_of(&error, code));
+        // Those who need not speak wait: the others must not take them for the one that has died.
+        while begun.elapsed() < GRACE && !(speaks && alarm.load(Ordering::Relaxed)) {
+            std::thread::sleep(LOOK);
+        }
         Some((code, place.speaks_of(&error, code).then(|| error.to_string())))
     });
 }

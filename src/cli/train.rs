@@ -68,7 +68,7 @@ fn after_help() -> String {
 pub fn join(args: &Train) -> Result<Option<Processes>> {
     let parallel = args.choices.parallel(&args.choices.typed()?)?;
     guard::watch_launcher();
-    Processes::join(&parallel).inspect(|processes| processes.iter().for_each(guard::watch_others))
+    Processes::join(&parallel)
 }
 
 impl Train {
@@ -98,6 +98,8 @@ fn train(args: &Train, processes: Option<&Processes>, out: &mut Console) -> Resu
     let typed = args.choices.typed()?;
     let progress = Progress::default();
     let watch = Watch::begin(&progress, "making data", out);
+    // Not before signals stop the work: to be asked to end must have an effect.
+    processes.iter().for_each(|processes| guard::watch_others(processes));
     let goes_on = |path: &Path| args.resume && Session::exists(path);
     let goes_on = match (&args.output, processes) {
         // The first process sees the folder; others may be on machines that do not.
