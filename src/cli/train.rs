@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 
 use clap::Args;
 use kymo_graph::Progress;
@@ -68,7 +69,8 @@ fn after_help() -> String {
 pub fn join(args: &Train) -> Result<Option<Processes>> {
     let parallel = args.choices.parallel(&args.choices.typed()?)?;
     guard::watch_launcher();
-    Processes::join(&parallel)
+    let joined = guard::watch_joining();
+    Processes::join(&parallel).inspect(|_| joined.store(true, Ordering::Relaxed))
 }
 
 impl Train {

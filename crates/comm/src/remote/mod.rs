@@ -167,7 +167,10 @@ impl Shared {
     fn keep(&self, rank: usize, size: usize) {
         let (mut looked, mut missed) = (Instant::now(), None);
         while !self.ended.load(Ordering::Acquire) {
-            self.progress();
+            // A worker that waits moves messages itself, and two would be in each other's way.
+            if lock(&self.waits).is_none() {
+                self.progress();
+            }
             let (due, lost) = {
                 let mut health = lock(&self.health);
                 (health.is_due(), health.lost())
