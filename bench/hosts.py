@@ -2,10 +2,13 @@
 
     python3 bench/hosts.py --kymo KYMO --rates 1gbit 100mbit --output bench/results/hosts.json
 
-Hosts are network namespaces (`ci/hosts`), each with the same share of the processors (control groups, version
-1), so that three of them compute as fast on two cores as each would alone. The pace of a worker is measured
-first, alone on such a host; the plan is given that and the rate of the wire, nothing of the runs themselves.
-Needs root.
+Strategies and rates may be measured a few at a time: the results of others stay.
+
+Hosts are network namespaces (`ci/hosts`), each with the same share of one core (control groups, version 1),
+so that three of them compute as fast on two cores as each would alone: no core has to give more than it has,
+whoever waits for whom. The pace of a worker is measured
+first, with one alone on each host; what the wire carries is measured by `kymo doctor` across the hosts. The
+plan is given these, and nothing of the runs themselves. Needs root.
 """
 
 import argparse
@@ -20,12 +23,16 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 GROUPS = pathlib.Path("/sys/fs/cgroup/cpu")
 STRATEGIES = ["psg", "dygnex", "pts", "pss-ts", "esdg", "vertex-metis"]
-WIRE = {"1gbit": "1Gbit/s", "100mbit": "100Mbit/s", "10gbit": "10Gbit/s"}
 
-# Joins the group of its host before it becomes the command.
+# Of what a host may compute, in microseconds. Short: who has waited may make up for as much of it.
+PERIOD = 5000
+
+# Joins the group of its host, on its core, before it becomes the command.
 WRAPPER = """#!/bin/sh
-echo $$ > %s/kymo-$(hostname)/tasks 2>/dev/null
-exec "$@"
+host=${HOST:-$(hostname)}
+echo $$ > %s/kymo-$host/tasks
+case $host in node-2) core=1 ;; *) core=0 ;; esac
+exec taskset -c $core "$@"
 """
 
 
@@ -33,16 +40,18 @@ def groups(share):
     for host in ["node-1", "node-2", "node-3"]:
         group = GROUPS / f"kymo-{host}"
         group.mkdir(exist_ok=True)
-        (group / "cpu.cfs_period_us").write_text("10000")
-        (group / "cpu.cfs_quota_us").write_text(str(int(10000 * share)))
+        (group / "cpu.cfs_quota_us").write_text("-1")
+        (group / "cpu.cfs_period_us").write_text(str(PERIOD))
+        (group / "cpu.cfs_quota_us").write_text(str(int(PERIOD * share)))
 
 
 def across(rate, ranks, wrapper, command):
     environment = dict(os.environ, RATE=rate, RANKS=str(ranks))
     line = [str(ROOT / "ci/hosts"), "run", str(wrapper), *map(str, command)]
-    done = subprocess.run(line, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    done = subprocess.run(line, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if done.returncode != 0:
-        raise SystemExit(f"{' '.join(line)}\n{done.stdout}")
+        raise SystemExit(f"{' '.join(line)}\n{done.stdout}{done.stderr}")
+    return done.stdout
 
 
 def seconds(run):
@@ -57,8 +66,7 @@ def main():
     parser.add_argument("--rates", nargs="+", default=["1gbit", "100mbit"])
     parser.add_argument("--strategies", nargs="+", default=STRATEGIES)
     parser.add_argument("--epochs", type=int, default=3)
-    parser.add_argument("--share", type=float, default=0.6, help="of a core, for each host")
-    parser.add_argument("--latency", type=float, default=2e-4)
+    parser.add_argument("--share", type=float, default=0.4, help="of a core, for each host")
     parser.add_argument("--graph", default="power-law --vertices 10000 --edges 100000 --steps 20 "
                         "--edge-change 0.1 --features 32", help="what `kymo generate` is asked for")
     parser.add_argument("--train", default="--model wd-gcn --layers 2 --hidden 32 --set train.patience=0",
@@ -76,22 +84,24 @@ def main():
     how = [*args.train, "--epochs", args.epochs, "--threads", "1", "--quiet"]
     costs = ["--set", "parallel.costs=edges"]
     # The pace of a worker, with all three at work: cores share more than the groups divide.
-    alone = "echo $$ > {}/kymo-node-{}/tasks; exec \"$@\""
     command = [args.kymo, "train", store, *how, "-o"]
     paces = []
     for number in (1, 2, 3):
         line = [*map(str, command), str(work / f"alone-{number}")]
-        start = ["sh", "-c", alone.format(GROUPS, number), "sh", *line]
-        paces.append(subprocess.Popen(start, stdout=subprocess.DEVNULL))
+        environment = dict(os.environ, HOST=f"node-{number}")
+        paces.append(subprocess.Popen([wrapper, *line], env=environment, stdout=subprocess.DEVNULL))
     if any(pace.wait() for pace in paces):
         raise SystemExit("a worker alone failed")
     edges = None
     rows = []
     for rate in args.rates:
+        told = across(rate, 3, wrapper, [args.kymo, "doctor", "--json"])
+        wire = json.loads(told)["wire"]
+        print(f"{rate:8} {wire['rate'] / 1e6:.2f} MB/s, {wire['latency'] * 1e3:.3f} ms", flush=True)
         planned = subprocess.run(
             [args.kymo, "plan", store, *args.train, *costs, "--workers", "3",
              "--strategy", ",".join(args.strategies), "--exact", "--pace", work / "alone-2",
-             "--wire", WIRE[rate], "--latency", str(args.latency), "--json"],
+             "--wire", f"{wire['rate'] / 1e6:.3f}MB/s", "--latency", str(wire["latency"]), "--json"],
             check=True, stdout=subprocess.PIPE)
         plans = {plan["strategy"]: plan for plan in json.loads(planned.stdout)}
         for strategy in args.strategies:
@@ -107,12 +117,19 @@ def main():
             hidden = summary["workers"]["summary"].get("hidden")
             planned, ratio = plan["seconds"], plan["seconds"] / took
             rows.append({"rate": rate, "strategy": strategy, "seconds": took, "planned": planned,
-                         "ratio": ratio, "bytes": sent, "planned_bytes": foretold, "hidden": hidden})
+                         "wire": wire, "ratio": ratio, "bytes": sent, "planned_bytes": foretold,
+                         "hidden": hidden})
             print(f"{rate:8} {strategy:13} {took:8.3f} s, planned {planned:8.3f} ({ratio:.2f}); "
                   f"{sent / 1e6:9.2f} MB, planned {foretold / 1e6:9.2f}; hidden {hidden}", flush=True)
             shutil.rmtree(run)
-    json.dump({"graph": args.graph, "train": args.train, "share": args.share, "rows": rows},
-              open(args.output, "w"), indent=1)
+    how = {"graph": args.graph, "train": args.train, "share": args.share}
+    output = pathlib.Path(args.output)
+    before = json.loads(output.read_text()) if output.exists() else {}
+    # What was measured in the same way, of other strategies or rates, stays.
+    if all(before.get(key) == value for key, value in how.items()):
+        done = {(row["rate"], row["strategy"]) for row in rows}
+        rows = [row for row in before["rows"] if (row["rate"], row["strategy"]) not in done] + rows
+    output.write_text(json.dumps({**how, "rows": rows}, indent=1) + "\n")
     shutil.rmtree(work)
 
 

@@ -4,23 +4,28 @@ use std::io::Write;
 use std::time::Instant;
 
 use clap::Args;
-use kymo_run::Result;
+use kymo_comm::measure::Measured;
+use kymo_comm::mpi;
 use kymo_run::config::machine::machine;
+use kymo_run::launch::Processes;
+use kymo_run::{Result, Settings};
 use kymo_tensor::cuda::{self, Device, Options};
 use kymo_tensor::op::{Shape, View};
 use kymo_tensor::ops::multiply;
 use rayon::prelude::*;
 use serde::Serialize;
 
-use super::numbers::bytes;
+use super::numbers::{bytes, plural};
 use super::{cannot_print, print_json};
 
 /// Show what this machine has, and how fast it is
 ///
 /// Cores, the memory that this process may have, and vector instructions; libraries of CUDA and GPUs, where
 /// the program was built with `--features cuda`. Copies and products are measured, which takes a few seconds.
+/// Under `mpirun` the wire between the processes is measured, too: what `kymo plan --wire` and `--latency`
+/// are to be told.
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  kymo doctor\n  kymo doctor --json")]
+#[command(after_help = "Examples:\n  kymo doctor\n  kymo doctor --json\n  mpirun -n 4 kymo doctor")]
 pub struct Doctor {
     /// Print JSON
     #[arg(long)]
@@ -40,9 +45,26 @@ struct Report {
     copied: f64,
     product: f64,
     built_with: Vec<&'static str>,
+    wire: Option<Between>,
     cuda_libraries: Vec<(&'static str, bool)>,
     gpus: Vec<Gpu>,
     kernels: Option<String>,
+}
+
+/// What is between the processes that MPI started.
+#[derive(Serialize)]
+struct Between {
+    processes: usize,
+    hosts: usize,
+    /// Bytes a second that each sends and receives while all exchange rows, and seconds of the smallest
+    /// exchange.
+    rate: f64,
+    latency: f64,
+}
+
+/// The processes that this one was started with, where it can join them.
+pub fn join() -> Result<Option<Processes>> {
+    if mpi::is_built_in() { Processes::join(&Settings::default().parallel) } else { Ok(None) }
 }
 
 /// A GPU, or what is wrong with it.
@@ -60,7 +82,17 @@ struct Gpu {
 }
 
 /// Inspects, measures, and prints.
-pub fn run(args: &Doctor, out: &mut dyn Write) -> Result<()> {
+pub fn run(args: &Doctor, processes: Option<&Processes>, out: &mut dyn Write) -> Result<()> {
+    let measured = processes.map(Processes::measure).transpose()?.flatten();
+    let wire = processes.zip(measured).map(|(processes, Measured { rate, latency })| Between {
+        processes: processes.count(),
+        hosts: processes.hosts(),
+        rate,
+        latency,
+    });
+    if processes.is_some_and(|processes| !processes.leads()) {
+        return Ok(());
+    }
     let memory = machine();
     let report = Report {
         version: env!("CARGO_PKG_VERSION"),
@@ -71,10 +103,15 @@ pub fn run(args: &Doctor, out: &mut dyn Write) -> Result<()> {
         vector_instructions: vector_instructions(),
         copied: copy_rate(),
         product: product_rate(),
-        built_with: [("cuda", cfg!(feature = "cuda")), ("ilp", cfg!(feature = "ilp"))]
-            .into_iter()
-            .filter_map(|(name, built)| built.then_some(name))
-            .collect(),
+        built_with: [
+            ("cuda", cfg!(feature = "cuda")),
+            ("ilp", cfg!(feature = "ilp")),
+            ("mpi", mpi::is_built_in()),
+        ]
+        .into_iter()
+        .filter_map(|(name, built)| built.then_some(name))
+        .collect(),
+        wire,
         cuda_libraries: cuda::libraries(),
         gpus: (0..cuda::count()).map(gpu).collect(),
         kernels: cuda::kernels::folder().map(|folder| folder.display().to_string()),
@@ -110,7 +147,7 @@ fn text(report: &Report) -> String {
         rate(report.copied),
         report.product / 1e9,
     );
-    text.push_str("MPI           not in this program yet: workers are threads of one process\n");
+    text.push_str(&format!("MPI           {}\n", between(report)));
     if !report.built_with.contains(&"cuda") {
         text.push_str(
             "CUDA          not in this program: build it with --features cuda \
@@ -153,6 +190,24 @@ fn text(report: &Report) -> String {
         text.push_str(&format!("kernels       compiled when first needed, kept in {folder}\n"));
     }
     text
+}
+
+/// What there is to say of MPI and the wire.
+fn between(report: &Report) -> String {
+    match &report.wire {
+        None if !report.built_with.contains(&"mpi") => {
+            "not in this program: build it with --features mpi (docs/cluster.md)".into()
+        }
+        None => "in this program; mpirun -n N kymo doctor measures the wire".into(),
+        Some(Between { processes, hosts, rate, latency }) => format!(
+            "{processes} processes on {}: each sends and receives {:.1} MB/s while all exchange rows,\n              \
+             {:.3} ms a message: kymo plan --workers {processes} --wire {:.1}MB/s --latency {latency:.6}",
+            plural(*hosts as u64, ["host", "hosts"]),
+            rate / 1e6,
+            latency * 1e3,
+            rate / 1e6,
+        ),
+    }
 }
 
 fn gpu(number: usize) -> Gpu {

@@ -1,16 +1,21 @@
 //! Ends a process among others that would go on for nothing: its launcher has ended, or a worker is lost and
 //! this one has not seen it, since it computes. What was being written is left as by a kill.
 
-use std::time::Duration;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
+use kymo_comm::mpi::siblings::Siblings;
 use kymo_comm::{End, mpi};
 use kymo_run::launch::Processes;
 use kymo_run::{Class, Error};
+use signal_hook::consts::SIGTERM;
 
 use super::console::complain;
 
 /// How often it is looked.
-const LOOK: Duration = Duration::from_millis(200);
+const LOOK: Duration = Duration::from_millis(50);
 
 /// How long a worker may take to see by itself that another is lost, and to end.
 const GRACE: Duration = Duration::from_secs(5);
@@ -37,15 +42,68 @@ pub fn watch_launcher() {
 #[cfg(not(unix))]
 pub fn watch_launcher() {}
 
-/// Ends this process when it has not ended by itself after another was lost.
+/// How long the processes that were asked to end while they join give each other to see who has died.
+const TOGETHER: Duration = Duration::from_millis(300);
+
+/// Until it is set: a process that is asked to end while all join says who has died, if one has, and ends.
+/// Nobody else does: `mpirun` asks all others to end, and does not always say why.
+pub fn watch_joining() -> Arc<AtomicBool> {
+    let (joined, asked) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let (Some(rank), Some(mut siblings)) = (mpi::launched_rank(), Siblings::of_this()) else { return joined };
+    // Where it cannot be set, signals end the process as they do by default.
+    if signal_hook::flag::register(SIGTERM, asked.clone()).is_err() {
+        return joined;
+    }
+    let done = joined.clone();
+    let look = move || {
+        while !done.load(Ordering::Relaxed) {
+            let was_asked = asked.load(Ordering::Relaxed);
+            let living = siblings.living();
+            if was_asked {
+                let missing = siblings.missing(&living);
+                if !missing.is_empty() && living.first() == Some(&rank) {
+                    complain(&format!("error: {}", died_joining(&missing)));
+                }
+                std::thread::sleep(TOGETHER);
+                // As it would have without this: mpirun may wait for one that exits while it joins.
+                let _ = signal_hook::low_level::emulate_default_handler(SIGTERM);
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    // Where there is no thread for it, all end when the launcher kills them.
+    let _ = std::thread::Builder::new().name("joining".into()).spawn(look);
+    joined
+}
+
+/// Ends this process when it has not ended by itself after another was lost. `mpirun` asks all to end where
+/// one was killed, and kills them a second later: then the one who is to speak does so at once, whatever the
+/// worker is at.
 pub fn watch_others(processes: &Processes) {
-    let (Some(end), place) = (processes.end(), processes.place()) else { return };
+    let (Some(end), Some(alarm), place) = (processes.end(), processes.alarm(), processes.place()) else {
+        return;
+    };
+    // Where it cannot be set, the others are looked for as often as ever.
+    let _ = signal_hook::flag::register(SIGTERM, alarm.clone());
     watch(move || {
         let End { error, code } = end.get()?.clone();
-        std::thread::sleep(GRACE);
         let error = Error::from(error);
+        let (begun, speaks) = (Instant::now(), place.is_to_speak_of(&error, code));
+        // Those who need not speak wait: the others must not take them for the one that has died.
+        while begun.elapsed() < GRACE && !(speaks && alarm.load(Ordering::Relaxed)) {
+            std::thread::sleep(LOOK);
+        }
         Some((code, place.speaks_of(&error, code).then(|| error.to_string())))
     });
+}
+
+/// Who has died; several where one of them was ended before it could look itself.
+fn died_joining(missing: &BTreeSet<usize>) -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let workers: Vec<String> =
+        missing.iter().map(|rank| format!("worker {rank} on {}", host.trim())).collect();
+    let have = if workers.len() == 1 { "has" } else { "have" };
+    format!("{} {have} died: no longer there while all were joining", workers.join(", "))
 }
 
 /// Looks again and again; ends the process when there is a reason, which is said where this process is the

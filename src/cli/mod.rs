@@ -92,6 +92,7 @@ impl Command {
     pub fn run(&self) -> Result<()> {
         let processes = match &self.verb {
             Verb::Train(args) => train::join(args)?,
+            Verb::Doctor(_) => doctor::join()?,
             _ => None,
         };
         let threads = match (self.threads()?, &processes) {
@@ -146,7 +147,7 @@ impl Command {
             Verb::Inspect(args) => inspect::run(args, out),
             Verb::Generate(args) => generate::run(args, out).map_err(Error::from),
             Verb::List(args) => list::run(args, out),
-            Verb::Doctor(args) => doctor::run(args, out),
+            Verb::Doctor(args) => doctor::run(args, processes, out),
             Verb::Completions(args) => completions::run(args, out),
             Verb::Man(args) => man::run(args, out),
         }

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 
 use clap::Args;
 use kymo_graph::Progress;
@@ -68,7 +69,8 @@ fn after_help() -> String {
 pub fn join(args: &Train) -> Result<Option<Processes>> {
     let parallel = args.choices.parallel(&args.choices.typed()?)?;
     guard::watch_launcher();
-    Processes::join(&parallel).inspect(|processes| processes.iter().for_each(guard::watch_others))
+    let joined = guard::watch_joining();
+    Processes::join(&parallel).inspect(|_| joined.store(true, Ordering::Relaxed))
 }
 
 impl Train {
@@ -98,6 +100,8 @@ fn train(args: &Train, processes: Option<&Processes>, out: &mut Console) -> Resu
     let typed = args.choices.typed()?;
     let progress = Progress::default();
     let watch = Watch::begin(&progress, "making data", out);
+    // Not before signals stop the work: to be asked to end must have an effect.
+    processes.iter().for_each(|processes| guard::watch_others(processes));
     let goes_on = |path: &Path| args.resume && Session::exists(path);
     let goes_on = match (&args.output, processes) {
         // The first process sees the folder; others may be on machines that do not.

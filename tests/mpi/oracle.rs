@@ -93,3 +93,15 @@ fn sums_of_mpi_come_to_the_same_losses() {
         }
     }
 }
+
+/// Guards the figures that a plan is told: measured between the processes, printed once.
+#[test]
+fn the_doctor_measures_the_wire() {
+    let (Some(mpi), bench) = (Mpi::here(), Bench::new()) else { return };
+    let answer = mpi.kymo(&bench, 2, "doctor --json");
+    assert_eq!(answer.code, 0, "{}", answer.err);
+    let report: serde_json::Value = serde_json::from_str(&answer.out).unwrap();
+    let wire = &report["wire"];
+    assert_eq!((&wire["processes"], &wire["hosts"]), (&2.into(), &1.into()), "{report}");
+    assert!(wire["rate"].as_f64().unwrap() > 0.0 && wire["latency"].as_f64().unwrap() > 0.0, "{report}");
+}

@@ -9,6 +9,7 @@
 
 mod call;
 pub mod error;
+pub mod measure;
 pub mod mpi;
 pub mod packing;
 pub mod remote;
@@ -19,6 +20,7 @@ pub use error::{Error, Result};
 pub use threads::{Threads, threads};
 pub use traffic::{Bytes, Traffic, all_reduce_bytes};
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -99,6 +101,12 @@ pub trait Comm: Send + Sync {
     /// Where it is written why this group is at an end, once it is: for those who watch a worker that
     /// computes and looks at no messages meanwhile. Nothing is written for workers that are threads.
     fn end(&self) -> Option<Arc<OnceLock<End>>> {
+        None
+    }
+
+    /// What to set where all may be ended soon because one of them has died: who that is, is then found at
+    /// once. Nothing for workers that are threads.
+    fn alarm(&self) -> Option<Arc<AtomicBool>> {
         None
     }
 

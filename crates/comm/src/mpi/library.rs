@@ -12,6 +12,8 @@ use std::ptr;
 
 use mpi_sys as ffi;
 
+use super::calls::{self, check, is_done};
+use super::parcel::{self, Leaving, Sender};
 use crate::error::{Error, Result};
 use crate::remote::spare::Spare;
 use crate::remote::wire::{Arrival, Lane, Wire};
@@ -19,25 +21,20 @@ use crate::remote::wire::{Arrival, Lane, Wire};
 /// Numbers of a message from which on the wire is what takes the time.
 const MUCH: usize = 1 << 14;
 
-/// What is being received.
-struct Arriving {
-    request: ffi::MPI_Request,
-    lane: Lane,
-    words: Vec<f32>,
-}
-
 /// MPI, opened.
 pub struct Library {
     rank: usize,
     size: usize,
     comm: ffi::MPI_Comm,
-    /// What is being sent; buffers stay where they are until it is.
-    leaving: Vec<(ffi::MPI_Request, Vec<f32>)>,
+    /// What is being sent.
+    leaving: Vec<Leaving>,
     /// Messages behind a large one that is on its way: they would share the wire with it, and both would come
     /// late.
     queued: VecDeque<(usize, Vec<f32>)>,
-    /// By sender, in the order in which messages were announced.
-    arriving: Vec<VecDeque<Arriving>>,
+    /// What is being received, by sender.
+    arriving: Vec<Sender>,
+    /// Who is on this machine.
+    near: Vec<bool>,
     spare: Spare,
     /// The sum under way: what it adds, and what it comes to.
     summing: Option<(ffi::MPI_Request, Vec<f32>, Vec<f32>)>,
@@ -45,19 +42,6 @@ pub struct Library {
 
 // SAFETY: handles of MPI may be used by any thread, one at a time.
 unsafe impl Send for Library {}
-
-/// What a function of MPI returned.
-fn check(what: &str, code: c_int) -> Result<()> {
-    if code == ffi::MPI_SUCCESS as c_int {
-        return Ok(());
-    }
-    let mut text = [0 as c_char; 1024];
-    let mut length = 0;
-    // SAFETY: the text is as long as any message of MPI.
-    unsafe { ffi::MPI_Error_string(code, text.as_mut_ptr(), &mut length) };
-    let text: Vec<u8> = text.iter().take(length.max(0) as usize).map(|&byte| byte as u8).collect();
-    Err(Error::usage(format!("{what}: {}", String::from_utf8_lossy(&text))))
-}
 
 impl Library {
     /// Begins MPI; once in a process.
@@ -81,7 +65,7 @@ impl Library {
             check("MPI_Comm_rank", ffi::MPI_Comm_rank(comm, &mut rank))?;
             check("MPI_Comm_size", ffi::MPI_Comm_size(comm, &mut size))?;
             let (rank, size) = (rank as usize, size as usize);
-            let arriving = (0..size).map(|_| VecDeque::new()).collect();
+            let arriving = (0..size).map(|_| Sender::default()).collect();
             Ok(Library {
                 rank,
                 size,
@@ -89,6 +73,7 @@ impl Library {
                 leaving: Vec::new(),
                 queued: VecDeque::new(),
                 arriving,
+                near: vec![false; size],
                 spare: Spare::default(),
                 summing: None,
             })
@@ -108,85 +93,17 @@ impl Library {
 
     /// Whether a large message is on its way.
     fn is_busy(&self) -> bool {
-        self.leaving.iter().any(|(_, words)| words.len() > MUCH)
+        self.leaving.iter().any(|leaving| leaving.words.len() > MUCH)
     }
 
     /// Begins to send.
     fn begin(&mut self, to: usize, lane: Lane, words: Vec<f32>) -> Result<()> {
-        let count = c_int::try_from(words.len()).map_err(|_| {
-            Error::usage(format!("a message of {} numbers is more than MPI carries at once", words.len()))
-        })?;
-        let mut request = MaybeUninit::uninit();
-        // SAFETY: the buffer is kept, and not touched, until the request is done.
-        let request = unsafe {
-            let place = words.as_ptr().cast::<c_void>();
-            let code = ffi::MPI_Isend(
-                place,
-                count,
-                ffi::RSMPI_FLOAT,
-                to as c_int,
-                lane as c_int,
-                self.comm,
-                request.as_mut_ptr(),
-            );
-            check("MPI_Isend", code)?;
-            request.assume_init()
-        };
-        self.leaving.push((request, words));
-        Ok(())
+        let mut leaving = Leaving::new(to, lane, words);
+        let far = !self.near.get(to).copied().unwrap_or(false);
+        leaving.begin(self.comm, far)?;
+        self.leaving.push(leaving);
+        parcel::send_more(&mut self.leaving, self.comm, &mut self.spare)
     }
-
-    /// Begins to receive the next message that was announced; whether there was one.
-    fn next(&mut self) -> Result<bool> {
-        let mut status = MaybeUninit::<ffi::MPI_Status>::uninit();
-        let (mut found, mut message, mut count) = (0, MaybeUninit::uninit(), 0);
-        // SAFETY: places to write to; status and message are written where one was found.
-        let (status, message) = unsafe {
-            let (source, tag) = (ffi::RSMPI_ANY_SOURCE, ffi::RSMPI_ANY_TAG);
-            let code = ffi::MPI_Improbe(
-                source,
-                tag,
-                self.comm,
-                &mut found,
-                message.as_mut_ptr(),
-                status.as_mut_ptr(),
-            );
-            check("MPI_Improbe", code)?;
-            if found == 0 {
-                return Ok(false);
-            }
-            let status = status.assume_init();
-            check("MPI_Get_count", ffi::MPI_Get_count(&status, ffi::RSMPI_FLOAT, &mut count))?;
-            (status, message.assume_init())
-        };
-        let mut message = message;
-        let from = status.MPI_SOURCE as usize;
-        let lane = Lane::ALL.get(status.MPI_TAG as usize).copied();
-        let (Some(queue), Some(lane)) = (self.arriving.get_mut(from), lane) else {
-            return Err(Error::usage("MPI announced a message that nobody here has sent"));
-        };
-        let mut words = self.spare.take(count.max(0) as usize);
-        words.resize(count.max(0) as usize, 0.0);
-        let mut request = MaybeUninit::uninit();
-        // SAFETY: the buffer has as many numbers as were announced, and stays where it is while it is kept.
-        let request = unsafe {
-            let place = words.as_mut_ptr().cast::<c_void>();
-            let code = ffi::MPI_Imrecv(place, count, ffi::RSMPI_FLOAT, &mut message, request.as_mut_ptr());
-            check("MPI_Imrecv", code)?;
-            request.assume_init()
-        };
-        queue.push_back(Arriving { request, lane, words });
-        Ok(true)
-    }
-}
-
-/// Whether a request is done.
-fn is_done(request: &mut ffi::MPI_Request) -> Result<bool> {
-    let mut done = 0;
-    // SAFETY: a request that was begun, and is not asked for again once it is done.
-    let code = unsafe { ffi::MPI_Test(request, &mut done, ffi::RSMPI_STATUS_IGNORE) };
-    check("MPI_Test", code)?;
-    Ok(done != 0)
 }
 
 impl Wire for Library {
@@ -209,36 +126,29 @@ impl Wire for Library {
     }
 
     fn poll(&mut self, arrived: &mut Vec<Arrival>) -> Result<bool> {
-        while self.next()? {}
-        for (from, queue) in self.arriving.iter_mut().enumerate() {
-            // In the order in which they were announced, however they end.
-            while let Some(first) = queue.front_mut() {
-                if !is_done(&mut first.request)? {
-                    break;
+        while let Some(announced) = calls::next(self.comm)? {
+            parcel::receive(announced, &mut self.arriving, &mut self.spare)?;
+        }
+        for (from, sender) in self.arriving.iter_mut().enumerate() {
+            for (lane, queue) in Lane::ALL.into_iter().zip(sender) {
+                // In the order in which they were announced, however they end.
+                while queue.front_mut().map_or(Ok(false), |first| first.is_here())? {
+                    let words = queue.pop_front().map(|first| first.words);
+                    arrived.extend(words.map(|words| Arrival { from, lane, words }));
                 }
-                arrived.extend(queue.pop_front().map(|Arriving { lane, words, .. }| Arrival {
-                    from,
-                    lane,
-                    words,
-                }));
             }
         }
-        let mut index = 0;
-        while index < self.leaving.len() {
-            match is_done(&mut self.leaving[index].0)? {
-                true => {
-                    let (_, words) = self.leaving.swap_remove(index);
-                    self.spare.give(words);
-                }
-                false => index += 1,
-            }
-        }
+        parcel::send_more(&mut self.leaving, self.comm, &mut self.spare)?;
         while !self.queued.is_empty() && !self.is_busy() {
             if let Some((to, words)) = self.queued.pop_front() {
                 self.begin(to, Lane::Messages, words)?;
             }
         }
-        Ok(!self.leaving.is_empty() || self.arriving.iter().any(|queue| !queue.is_empty()))
+        Ok(!self.leaving.is_empty() || self.arriving.iter().flatten().any(|queue| !queue.is_empty()))
+    }
+
+    fn meet(&mut self, near: Vec<bool>) {
+        self.near = near;
     }
 
     fn buffer(&mut self, numbers: usize) -> Vec<f32> {
@@ -291,5 +201,31 @@ impl Wire for Library {
         std::mem::forget(std::mem::take(&mut self.leaving));
         std::mem::forget(std::mem::take(&mut self.arriving));
         std::mem::forget(self.summing.take());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A process by itself, as from afar: messages in pieces arrive whole, beside others, and in order.
+    #[test]
+    fn large_messages_go_in_pieces() {
+        let mut wire = Library::open().unwrap();
+        assert_eq!((wire.rank(), wire.size()), (0, 1), "start it without mpirun");
+        let message = |numbers: usize, first: usize| (first..first + numbers).map(|n| n as f32).collect();
+        let lengths = [100_000, 3, 2 * parcel::PIECE, parcel::PIECE + 1, parcel::PIECE, 0, 500_000];
+        let messages: Vec<Vec<f32>> = lengths.iter().zip(1..).map(|(&n, first)| message(n, first)).collect();
+        let lanes = [Lane::Collectives, Lane::Messages];
+        for words in &messages {
+            lanes.iter().for_each(|&lane| wire.send(0, lane, words.clone()).unwrap());
+        }
+        let mut arrived = Vec::new();
+        while wire.poll(&mut arrived).unwrap() || arrived.len() < lanes.len() * messages.len() {}
+        for lane in lanes {
+            let found = arrived.iter().filter(|arrival| arrival.lane == lane);
+            assert!(found.map(|arrival| &arrival.words).eq(&messages), "{lane:?}");
+        }
+        wire.close(true);
     }
 }

@@ -8,7 +8,14 @@ use crate::error::Result;
 use crate::remote::Options;
 
 #[cfg(feature = "mpi")]
+#[allow(unsafe_code)]
+mod calls;
+#[cfg(feature = "mpi")]
 mod library;
+#[cfg(feature = "mpi")]
+#[allow(unsafe_code)]
+mod parcel;
+pub mod siblings;
 
 /// Variables that launchers set for the processes they start: Open MPI, PMIx (Slurm), MPICH and other PMI.
 const LAUNCHED: [&str; 4] = ["OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE"];

@@ -18,6 +18,10 @@ use crate::traffic::{all_reduce_bytes, slice};
 /// Numbers of all workers together up to which each sums everything itself: one way instead of two.
 const FEW: usize = 8192;
 
+/// Numbers that workers of one machine sum at a time: what is copied, sent and added stays in the cache of a
+/// core.
+const PIECE: usize = 1 << 17;
+
 /// Numbers from which on the wire is what takes the time.
 const MUCH: usize = 1 << 14;
 
@@ -67,6 +71,15 @@ impl Remote {
         if numbers.saturating_mul(size) <= FEW {
             return self.sum_all(values, number, call);
         }
+        // Over a wire of several machines one large piece takes less than many: each waits for its turn.
+        let piece = if self.local { PIECE / size * size } else { numbers };
+        values.chunks_mut(piece.max(size)).try_for_each(|piece| self.sum_slices(piece, number, call))
+    }
+
+    /// Each worker sums a slice, and sends it to all others. Whole pieces have slices of the same length, so
+    /// that a sum sends as many bytes in pieces as at once.
+    fn sum_slices(&self, values: &mut [f32], number: u64, call: Call) -> Result<()> {
+        let (numbers, size) = (values.len(), self.size);
         let own = slice(numbers, size, self.rank);
         let parts = self.trade(number, call, |to| self.copied(&values[slice(numbers, size, to)]))?;
         let sums = self.added(&values[own.clone()], parts)?;

@@ -62,6 +62,8 @@ struct Shared {
     /// Why the group is at an end.
     end: Arc<OnceLock<End>>,
     ended: AtomicBool,
+    /// Whether somebody wants to know at once who is there.
+    alarm: Arc<AtomicBool>,
     /// When something last moved, in nanoseconds since the beginning.
     moved: AtomicU64,
     begun: Instant,
@@ -84,6 +86,8 @@ pub struct Remote {
     counters: Counters,
     patience: Patience,
     native_sums: bool,
+    /// Whether all are on one machine.
+    local: bool,
     /// The number of the next collective; held during one.
     turn: Mutex<u64>,
 }
@@ -163,7 +167,10 @@ impl Shared {
     fn keep(&self, rank: usize, size: usize) {
         let (mut looked, mut missed) = (Instant::now(), None);
         while !self.ended.load(Ordering::Acquire) {
-            self.progress();
+            // A worker that waits moves messages itself, and two would be in each other's way.
+            if lock(&self.waits).is_none() {
+                self.progress();
+            }
             let (due, lost) = {
                 let mut health = lock(&self.health);
                 (health.is_due(), health.lost())
@@ -171,7 +178,8 @@ impl Shared {
             if let Some((lost, silence)) = lost {
                 self.lose(lost, &format!("has been silent for {:.0} s", silence.as_secs_f64()), rank, size);
             }
-            if looked.elapsed() >= neighbours::LOOK {
+            let alarmed = self.alarm.load(Ordering::Relaxed);
+            if looked.elapsed() >= if alarmed { neighbours::ALARMED } else { neighbours::LOOK } {
                 let dead = self.dead();
                 // Not at first sight: its last words may say more.
                 if let Some((lost, process)) = dead.filter(|dead| missed == Some(*dead)) {
@@ -240,6 +248,7 @@ impl Remote {
             waits: Mutex::new(None),
             end: Arc::default(),
             ended: AtomicBool::new(false),
+            alarm: Arc::default(),
             moved: AtomicU64::new(0),
             begun,
         });
@@ -255,6 +264,7 @@ impl Remote {
             counters: Counters::default(),
             patience: Patience::alone(),
             native_sums: options.native_sums,
+            local: false,
             turn: Mutex::new(0),
         };
         let texts = remote.all_gather(neighbours::described(host, process).as_bytes())?;
@@ -264,6 +274,9 @@ impl Remote {
         // It is set once, here.
         let _ = remote.shared.others.set(Others { hosts, neighbours });
         remote.patience = Patience::among(remote.beside());
+        let near: Vec<bool> = (0..size).map(|other| remote.host(other) == remote.host(rank)).collect();
+        remote.local = !near.contains(&false);
+        lock(&remote.shared.wire).meet(near);
         // What was said so far is not part of the work.
         remote.counters = Counters::default();
         Ok(remote)
@@ -431,6 +444,10 @@ impl Comm for Remote {
 
     fn end(&self) -> Option<Arc<OnceLock<End>>> {
         Some(self.shared.end.clone())
+    }
+
+    fn alarm(&self) -> Option<Arc<AtomicBool>> {
+        Some(self.shared.alarm.clone())
     }
 
     fn recycle(&self, values: Vec<f32>) {

@@ -6,6 +6,10 @@ use std::time::Duration;
 /// How often they are looked for.
 pub const LOOK: Duration = Duration::from_millis(200);
 
+/// How often where there is no time to lose: a launcher that ends all once one has died may do so within a
+/// second.
+pub const ALARMED: Duration = Duration::from_millis(20);
+
 /// A process, so that others of its machine can tell it from one that has its number later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Process {

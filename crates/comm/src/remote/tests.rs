@@ -43,8 +43,17 @@ impl Wire for Queues {
     fn close(&mut self, _: bool) {}
 }
 
-/// Runs every worker in a thread; `cuts` has what cuts each of them off.
+/// Runs every worker in a thread, two on each host; each gets what cuts it off.
 fn together<T: Send>(
+    size: usize,
+    deadline: Duration,
+    work: impl Fn(Remote, &AtomicBool) -> T + Sync,
+) -> Vec<T> {
+    together_on(2, size, deadline, work)
+}
+
+fn together_on<T: Send>(
+    on_a_host: usize,
     size: usize,
     deadline: Duration,
     work: impl Fn(Remote, &AtomicBool) -> T + Sync,
@@ -58,7 +67,7 @@ fn together<T: Send>(
                 let wire = Queues { rank, queues, cut: cut.clone() };
                 scope.spawn(move || {
                     let options = Options { deadline, ..Options::default() };
-                    let host = format!("host-{}", rank / 2);
+                    let host = format!("host-{}", rank / on_a_host);
                     work(Remote::connect(Box::new(wire), &host, options).unwrap(), &cut)
                 })
             })
@@ -89,10 +98,15 @@ fn everything(comm: &dyn Comm, numbers: usize) -> (Vec<u32>, Vec<Vec<u8>>, Vec<u
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Few numbers and many, fewer than workers and none: the bits of threads, and their traffic.
+    /// Few numbers and many, fewer than workers and none, on one host, which sums in pieces, and on several:
+    /// the bits of threads, and their traffic.
     #[test]
-    fn processes_do_what_threads_do(size in 1usize..5, numbers in prop_oneof![0usize..6, 1000usize..6000]) {
-        let found = together(size, LONG, |comm, _| everything(&comm, numbers));
+    fn processes_do_what_threads_do(
+        size in 1usize..5,
+        on_a_host in 1usize..5,
+        numbers in prop_oneof![0usize..6, 1000usize..6000, 260_000usize..270_000],
+    ) {
+        let found = together_on(on_a_host, size, LONG, |comm, _| everything(&comm, numbers));
         let expected: Vec<_> = std::thread::scope(|scope| {
             let start = |comm: threads::Threads| scope.spawn(move || everything(&comm, numbers));
             let workers: Vec<_> = threads(size).into_iter().map(start).collect();

@@ -44,6 +44,9 @@ pub trait Wire: Send {
     /// Moves what is under way, and adds what has arrived. Whether anything is still under way.
     fn poll(&mut self, arrived: &mut Vec<Arrival>) -> Result<bool>;
 
+    /// Learns which workers are on this machine: what goes to others may be carried in another way.
+    fn meet(&mut self, _near: Vec<bool>) {}
+
     /// An empty buffer with this capacity, if possible one that was used before.
     fn buffer(&mut self, numbers: usize) -> Vec<f32> {
         Vec::with_capacity(numbers)

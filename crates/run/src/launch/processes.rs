@@ -1,8 +1,11 @@
 //! One worker a process, which a launcher of MPI has started together on one machine or on many.
 
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use kymo_comm::measure::Measured;
 use kymo_comm::remote::Options;
 use kymo_comm::{End, mpi};
 
@@ -15,6 +18,8 @@ use crate::workers::WorkerGroup;
 #[derive(Clone)]
 pub struct Processes {
     group: Arc<WorkerGroup>,
+    /// Whether this process has told the user why all end.
+    spoken: Arc<AtomicBool>,
 }
 
 impl Processes {
@@ -33,7 +38,7 @@ impl Processes {
             true => error.into(),
             false => Error::settings("mpirun", error.to_string()),
         })?;
-        Ok(Some(Processes { group: Arc::new(WorkerGroup::new(comm.into())) }))
+        Ok(Some(Processes { group: Arc::new(WorkerGroup::new(comm.into())), spoken: Arc::default() }))
     }
 
     /// How many there are.
@@ -44,6 +49,17 @@ impl Processes {
     /// Processes of this machine.
     pub fn beside(&self) -> usize {
         self.group.beside()
+    }
+
+    /// Machines that processes are on.
+    pub fn hosts(&self) -> usize {
+        let hosts: BTreeSet<_> = (0..self.count()).map(|rank| self.group.host(rank)).collect();
+        hosts.len()
+    }
+
+    /// What the wire between them carries. All come here together.
+    pub fn measure(&self) -> Result<Option<Measured>> {
+        self.group.measure()
     }
 
     /// Whether it is the first, which speaks and writes.
@@ -84,7 +100,12 @@ impl Processes {
         self.group.end()
     }
 
-    /// Whether this process is the one to tell the user of an error.
+    /// What to set where these processes may be ended soon because one of them has died.
+    pub fn alarm(&self) -> Option<Arc<AtomicBool>> {
+        self.group.alarm()
+    }
+
+    /// Whether this process is the one to tell the user of an error; once.
     pub fn speaks_of(&self, error: &Error) -> bool {
         self.place().speaks_of(error, self.told())
     }
@@ -100,24 +121,30 @@ impl Processes {
         let first = self.group.host(0);
         // Those who lose the first process may have lost its whole machine.
         let away = (1..self.count()).find(|&rank| self.group.host(rank) != first);
-        Place { rank: self.group.rank(), deputy: away.unwrap_or(1) }
+        Place { rank: self.group.rank(), deputy: away.unwrap_or(1), spoken: self.spoken.clone() }
     }
 }
 
 /// Where a process is among the others.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Place {
     rank: usize,
     /// The one that speaks where the first one is lost.
     deputy: usize,
+    spoken: Arc<AtomicBool>,
 }
 
 impl Place {
-    /// Whether this process is the one to tell the user of an error: the first one, or another where the
-    /// first one is lost, and not gone with a code of its own and words.
-    pub fn speaks_of(self, error: &Error, code: u8) -> bool {
+    /// Whether it falls to this process to tell the user of an error: to the first one, or to another where
+    /// the first one is lost, and not gone with a code of its own and words.
+    pub fn is_to_speak_of(&self, error: &Error, code: u8) -> bool {
         let lost_first = matches!(error, Error::Peer { rank: 0, .. }) && code == 0;
         self.rank == 0 || lost_first && self.rank == self.deputy
+    }
+
+    /// The same, and that nobody here has done so: who asks first speaks.
+    pub fn speaks_of(&self, error: &Error, code: u8) -> bool {
+        self.is_to_speak_of(error, code) && !self.spoken.swap(true, Ordering::Relaxed)
     }
 }
 

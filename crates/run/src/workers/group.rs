@@ -1,9 +1,10 @@
 //! A worker among others: who they are, what moves between them, and where the time goes.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
+use kymo_comm::measure::{Measured, measure};
 use kymo_comm::packing::{packed, unpacked};
 use kymo_comm::{Comm, End, Tag, Traffic, threads};
 use kymo_trace::{Kind, Recorder};
@@ -87,6 +88,16 @@ impl WorkerGroup {
     /// Where it is written why the group is at an end, once it is.
     pub fn end(&self) -> Option<Arc<OnceLock<End>>> {
         self.comm.end()
+    }
+
+    /// What to set where it has to be found at once who has died.
+    pub fn alarm(&self) -> Option<Arc<AtomicBool>> {
+        self.comm.alarm()
+    }
+
+    /// What the wire between workers carries. All workers come here together.
+    pub fn measure(&self) -> Result<Option<Measured>> {
+        Ok(measure(&*self.comm)?)
     }
 
     /// Waits until every worker is here.
