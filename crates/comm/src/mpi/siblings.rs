@@ -81,6 +81,8 @@ mod tests {
         let living = siblings.living();
         assert_eq!((living.clone(), siblings.missing(&living)), ([7].into(), [4].into()));
         children[1].kill().unwrap();
-        children.iter_mut().for_each(|child| drop(child.wait().unwrap()));
+        for child in &mut children {
+            child.wait().unwrap();
+        }
     }
 }
