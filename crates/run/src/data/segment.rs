@@ -204,6 +204,8 @@ impl Inputs {
         // What changed at each of the steps that a row shows. What lies before the first step is the mean.
         let first = (&mut rows[..vertices * width], width);
         let mut recent = now.write_first(begin..=steps.start, &self.scales, first, steps.len() > 1)?;
+        // The rows of all vertices have been copied: they need not stay in memory twice.
+        store.release_all();
         let mut index: Vec<Option<Arc<Resident<u32>>>> = vec![None];
         let mut used = vertices;
         for t in steps.clone().skip(1) {
