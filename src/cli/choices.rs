@@ -41,7 +41,7 @@ pub struct Choices {
     /// Layers of the structure encoder, 1 to 3: they stand below one time encoder [default: 1]
     #[arg(long, value_name = "N")]
     layers: Option<String>,
-    /// Blocks above each other, 1 to 3: each is structure (of `--layers` layers) and then time, and reads what
+    /// Blocks above each other, 1 to 3: each is structure (`--layers` layers) and then time, and reads what
     /// the one below made of every vertex at every step. REAL and DynaHB call this a layer [default: 1]
     #[arg(long, value_name = "N")]
     blocks: Option<String>,

@@ -144,8 +144,8 @@ def tensors(name, case):
             if name != "evolvegcn-h-ties":  # a tie is a kink
                 check_gradients(case, drawn)
             computed = run(case, *drawn)
-            # Where all scores of a softmax grow alike, what they have in common gets no gradient but rounding:
-            # such a seed says nothing.
+            # Where all scores of a softmax grow alike, what they share gets no gradient but rounding: such a
+            # seed says nothing.
             if "blocks" in case and any(one.abs().max() < 1e-3 for one in computed[1].values()):
                 continue
             return collect(*drawn, *computed), rounding(case, drawn)
