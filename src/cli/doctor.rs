@@ -200,8 +200,9 @@ fn between(report: &Report) -> String {
         }
         None => "in this program; mpirun -n N kymo doctor measures the wire".into(),
         Some(Between { processes, hosts, rate, latency }) => format!(
-            "{processes} processes on {}: each sends and receives {:.1} MB/s while all exchange rows,\n              \
-             {:.3} ms a message: kymo plan --workers {processes} --wire {:.1}MB/s --latency {latency:.6}",
+            "{processes} processes on {}: each sends and receives {:.1} MB/s while all exchange rows,\n\
+             \x20             {:.3} ms a message: kymo plan --workers {processes} --wire {:.1}MB/s \
+             --latency {latency:.6}",
             plural(*hosts as u64, ["host", "hosts"]),
             rate / 1e6,
             latency * 1e3,

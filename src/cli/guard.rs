@@ -65,8 +65,8 @@ pub fn watch_joining() -> Arc<AtomicBool> {
                     complain(&format!("error: {}", died_joining(&missing)));
                 }
                 std::thread::sleep(TOGETHER);
-                // As it would have without this: mpirun may wait for one that exits while it joins.
-                let _ = signal_hook::low_level::emulate_default_handler(SIGTERM);
+                let code = if missing.is_empty() { 128 + SIGTERM } else { Class::Peer.exit_code().into() };
+                signal_hook::low_level::exit(code);
             }
             std::thread::sleep(Duration::from_millis(20));
         }

@@ -102,6 +102,6 @@ fn the_doctor_measures_the_wire() {
     assert_eq!(answer.code, 0, "{}", answer.err);
     let report: serde_json::Value = serde_json::from_str(&answer.out).unwrap();
     let wire = &report["wire"];
-    assert_eq!((&wire["processes"], &wire["hosts"]), (&2.into(), &1.into()), "{report}");
+    assert!(wire["processes"] == 2 && wire["hosts"] == 1, "{report}");
     assert!(wire["rate"].as_f64().unwrap() > 0.0 && wire["latency"].as_f64().unwrap() > 0.0, "{report}");
 }
