@@ -11,6 +11,7 @@ plan is given these, and nothing of the runs themselves. Needs root.
 """
 
 import argparse
+import atexit
 import json
 import os
 import pathlib
@@ -23,9 +24,10 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 GROUPS = pathlib.Path("/sys/fs/cgroup/cpu")
 STRATEGIES = ["psg", "dygnex", "pts", "pss-ts", "esdg", "vertex-metis"]
 
-# Joins the group of its host before it becomes the command.
+# Joins the group of its host before it becomes the command. The groups are mounted a second time, at a place
+# of our own: a network namespace has a /sys without them.
 WRAPPER = """#!/bin/sh
-echo $$ > %s/kymo-${HOST:-$(hostname)}/tasks 2>/dev/null
+echo $$ > %s/kymo-${HOST:-$(hostname)}/tasks || exit 1
 exec "$@"
 """
 
@@ -37,6 +39,15 @@ def groups(share):
         (group / "cpu.cfs_quota_us").write_text("-1")
         (group / "cpu.cfs_period_us").write_text("10000")
         (group / "cpu.cfs_quota_us").write_text(str(int(10000 * share)))
+
+
+def mounted():
+    """Another place at which the groups are, until this ends."""
+    place = tempfile.mkdtemp()
+    subprocess.run(["mount", "--bind", GROUPS, place], check=True)
+    atexit.register(os.rmdir, place)
+    atexit.register(subprocess.run, ["umount", "--lazy", place])
+    return place
 
 
 def across(rate, ranks, wrapper, command):
@@ -60,7 +71,8 @@ def main():
     parser.add_argument("--rates", nargs="+", default=["1gbit", "100mbit"])
     parser.add_argument("--strategies", nargs="+", default=STRATEGIES)
     parser.add_argument("--epochs", type=int, default=3)
-    parser.add_argument("--share", type=float, default=0.6, help="of a core, for each host")
+    parser.add_argument("--share", type=float, default=0.5, help="of a core, for each host: two "
+                        "may meet on one")
     parser.add_argument("--graph", default="power-law --vertices 10000 --edges 100000 --steps 20 "
                         "--edge-change 0.1 --features 32", help="what `kymo generate` is asked for")
     parser.add_argument("--train", default="--model wd-gcn --layers 2 --hidden 32 --set train.patience=0",
@@ -70,7 +82,7 @@ def main():
     args.graph, args.train = args.graph.split(), args.train.split()
     work = pathlib.Path(tempfile.mkdtemp())
     wrapper = work / "on-host"
-    wrapper.write_text(WRAPPER % GROUPS)
+    wrapper.write_text(WRAPPER % mounted())
     wrapper.chmod(0o755)
     groups(args.share)
     store = work / "store"

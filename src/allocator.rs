@@ -27,9 +27,9 @@ pub fn watch_aborts() {
 /// Bytes from which on memory goes back to the system as soon as it is free.
 const LARGE: i32 = 8 << 20;
 
-/// From now on large arrays go back to the system when they are free. The C library of GNU would keep those of
-/// up to 32 MiB among others in use: a process held twice what it was counted to hold. What is needed again
-/// and again is used again by those who need it, and small arrays stay with the library.
+/// From now on large arrays go back to the system when they are free. The C library of GNU would keep those
+/// of up to 32 MiB among others in use: a process held twice what it was counted to hold. What is needed
+/// again and again is used again by those who need it, and small arrays stay with the library.
 pub fn return_large_arrays() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
@@ -37,8 +37,8 @@ pub fn return_large_arrays() {
             fn mallopt(parameter: i32, value: i32) -> i32;
         }
         const MMAP_THRESHOLD: i32 = -3;
-        // SAFETY: it sets a number of the allocator, before there are other threads. It is advice: where it is
-        // not taken, more memory is kept.
+        // SAFETY: it sets a number of the allocator, before there are other threads. It is advice: where it
+        // is not taken, more memory is kept.
         let _ = unsafe { mallopt(MMAP_THRESHOLD, LARGE) };
     }
 }

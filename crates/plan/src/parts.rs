@@ -19,8 +19,8 @@ pub(crate) struct Part {
     pub rows: [u64; 2],
 }
 
-/// What each worker has of a snapshot with these edges, and the edges between workers: the rows that their halos would send
-/// and receive, counted in one pass over the edges.
+/// What each worker has of a snapshot with these edges, and the edges between workers: the rows that their
+/// halos would send and receive, counted in one pass over the edges.
 pub(crate) fn parts(
     edges: impl Iterator<Item = Edge> + Clone,
     owners: Owners<'_>,

@@ -194,7 +194,8 @@ proptest! {
         let store = write(&folder.path().join("store"), vertices, &steps);
         let windows = windows(steps.len(), length, pieces);
         let work = Work {
-            steps: movements, reduced, features: 3, aggregated: 4, products: 5, buffers: [6, 7], reused: 8, replicated: 700,
+            steps: movements, reduced, features: 3, aggregated: 4, products: 5, buffers: [6, 7], reused: 8,
+            replicated: 700,
             ..Work::default()
         };
         let none = |_: &Window| Ok(Vec::new());
@@ -247,7 +248,8 @@ proptest! {
                 // A window, and one that is read ahead.
                 let (parts, reader) = (share.snapshots, whole.workers[0].snapshots.reader);
                 let window = share.memory - parts.reader;
-                prop_assert!(window <= 2 * largest && parts.reader <= reader, "{}: larger than all", way.name);
+                prop_assert!(window <= 2 * largest, "{}: a part is larger than the whole", way.name);
+                prop_assert!(parts.reader <= reader, "{}: a reader has more than there is", way.name);
                 prop_assert!(parts.largest <= parts.all && share.memory <= share.most, "{}", way.name);
             }
             if workers == 1 {

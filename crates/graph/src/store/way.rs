@@ -1,5 +1,5 @@
-//! The way from one step of a store to another: over the changes of the steps between, from where one stands or
-//! from the nearest step that is stored whole, whichever lists fewer edges.
+//! The way from one step of a store to another: over the changes of the steps between, from where one stands
+//! or from the nearest step that is stored whole, whichever lists fewer edges.
 
 use std::ops::Range;
 

@@ -9,8 +9,8 @@ use super::stored::Stored;
 use crate::error::{Error, Result};
 
 impl Inputs {
-    /// The constant columns of some vertices at step `t`, scaled; the degrees of all vertices at that step are
-    /// at hand, inward and outward.
+    /// The constant columns of some vertices at step `t`, scaled; the degrees of all vertices at that step,
+    /// inward and outward, are at hand.
     pub fn rows(
         &self,
         store: &Store,

@@ -406,7 +406,7 @@ fn without_constant_columns_there_is_one_empty_segment() {
     }
 }
 
-/// Pieces of vertices are gone through by several, each by one, and a value that is no number is found by all.
+/// Pieces of vertices are gone through by several, each by one, and all find a value that is no number.
 #[test]
 fn those_who_divide_the_walk_come_to_what_one_comes_to() {
     let folder = tempfile::tempdir().unwrap();
