@@ -45,8 +45,9 @@ fn estimates_are_what_is_taken() {
     }
 }
 
-/// The plan of a worker has the rows of blocks below others in it, which are all held at once: it is about
-/// what the worker holds, as where there is one block.
+/// The plan of a worker has the rows of blocks below others in it, which are all held at once: it is no less
+/// than what the worker holds in the end, and not many times as much. (A reader, and what comes out, are gone
+/// by then.)
 #[test]
 fn plans_count_what_blocks_hold() {
     let folder = tempfile::tempdir().unwrap();
@@ -63,8 +64,10 @@ fn plans_count_what_blocks_hold() {
             let plan = Division::Groups.plan(&worker.context, &question).unwrap();
             plan.memory() as f64 / worker.held_bytes() as f64
         };
-        let (one, two) = (ratio(1), ratio(2));
-        assert!(two > 0.6 * one && two < 2.0, "{}: {one:.2} and {two:.2} of what is held", recipe.name);
+        for blocks in [1, 2] {
+            let found = ratio(blocks);
+            assert!((0.95..5.0).contains(&found), "{}, {blocks}: {found:.2} of what is held", recipe.name);
+        }
     }
 }
 

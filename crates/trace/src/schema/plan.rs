@@ -45,8 +45,11 @@ pub struct PlannedWorker {
     pub edges: u64,
     /// Bytes it sends.
     pub sent: PlannedBytes,
-    /// Bytes of memory it needs: snapshots, what is kept for the backward pass, parameters.
+    /// Bytes of memory it needs at least: the snapshots of a window, what is computed with them, parameters.
     pub memory: u64,
+    /// Bytes of memory with which all its snapshots and products stay; 0 in earlier files.
+    #[serde(default)]
+    pub most: u64,
     /// Seconds of computing.
     #[serde(deserialize_with = "number::one")]
     pub seconds: f64,
@@ -135,7 +138,7 @@ mod tests {
             named: 6,
             gradients: 7,
         };
-        let worker = PlannedWorker { cells: 10, edges: 20, sent, memory: 30, seconds: 0.5 };
+        let worker = PlannedWorker { cells: 10, edges: 20, sent, memory: 30, most: 40, seconds: 0.5 };
         PlanRecord {
             version: PlanRecord::VERSION,
             strategy: "pts".into(),
