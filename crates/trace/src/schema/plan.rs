@@ -171,7 +171,9 @@ mod tests {
     fn what_the_planner_writes_is_read() {
         let sent = r#"{"neighbours": 1, "states": 2, "shuffled": 3, "collected": 4, "pairs": 5, "named": 6,
             "gradients": 7}"#;
-        let worker = format!(r#"{{"cells": 10, "edges": 20, "sent": {sent}, "memory": 30, "seconds": 0.5}}"#);
+        let worker = format!(
+            r#"{{"cells": 10, "edges": 20, "sent": {sent}, "memory": 30, "most": 40, "seconds": 0.5}}"#
+        );
         let plan_of = |epoch: &str| {
             let text = format!(
                 r#"{{"strategy": "pts", "workers": [{worker}, {worker}], "windows": 3, "iterations": 1,
