@@ -164,12 +164,12 @@ impl Training {
                 &mut tape,
                 &*self.model,
                 &bound,
-                Exchanged::first(&exchanged),
+                &[Exchanged::first(&exchanged)],
                 &[head],
                 move |tape, rows, outputs, extra| {
                     let target = tape.copied(Shape::new(rows.len(), 1), &targets[rows])?;
-                    let mut losses = Vec::with_capacity(outputs.steps.len());
-                    for &output in &outputs.steps {
+                    let mut losses = Vec::with_capacity(outputs[0].steps.len());
+                    for &output in &outputs[0].steps {
                         let prediction = tape.matmul(output, extra[0])?;
                         losses.push(tape.mse(prediction, target, None, scale)?);
                     }

@@ -10,9 +10,9 @@ use kymo::graph::{Progress, Step, generate};
 use kymo::model::Slot;
 use kymo::model::metric::{Evidence, Needs};
 use kymo::run::Split;
-use kymo::run::forward::Forward;
+use kymo::run::forward::{Forward, Loss};
 use kymo::run::task::{Goal, Says, Table, Tallies, Task};
-use kymo::tensor::{Shape, Var};
+use kymo::tensor::Shape;
 use kymo::{Error, Part, Predict, Result, Run, Settings, Silent, Store};
 
 /// What is asked: the in-degree of every vertex at the next step, as `ln(1 + degree)`.
@@ -75,7 +75,12 @@ impl Goal for Degrees {
     }
 
     // The mean squared error. With several workers each has some of the rows, and some of them count.
-    fn loss(&self, forward: &mut Forward<'_, '_>, at: &[(usize, Step)], _: u64) -> Result<Option<Var>> {
+    fn loss<'a>(
+        &self,
+        forward: &mut Forward<'_, 'a>,
+        at: &[(usize, Step)],
+        _: u64,
+    ) -> Result<Option<Loss<'a>>> {
         let places: Vec<usize> = at.iter().map(|&(place, _)| place).collect();
         let counted = (0..self.truth[0].len() as u32).filter(|&vertex| forward.counts(vertex)).count();
         let of = |&(place, sample): &(usize, Step)| -> (Vec<f32>, Vec<f32>) {
@@ -86,7 +91,7 @@ impl Goal for Degrees {
         };
         let steps: Vec<_> = at.iter().map(of).collect();
         let scale = 1.0 / (counted * at.len()).max(1) as f32;
-        let loss = forward.sum_of_rows(&HEAD, &places, move |tape, number, rows, embedding, head| {
+        let loss = forward.loss_of_rows(&HEAD, &places, move |tape, number, rows, embedding, head| {
             let (truth, weights) = &steps[number];
             let column = Shape::new(rows.len(), 1);
             let truth = tape.copied(column, &truth[rows.clone()])?;

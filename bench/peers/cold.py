@@ -2,8 +2,8 @@
 third epoch.
 
     python3 bench/peers/cold.py --kymo KYMO [--python PYTHON] [--scale 1] [--models t-gcn,wd-gcn]
-        [--variants kymo,csr,cached,compile,compile-cached,lstm-cached] [--epochs 3] [--stride 1]
-        [--threads 2] [--memory 4GiB] [--folder FOLDER] [--output bench/results/cold.json]
+        [--variants kymo,alone,csr,cached,compile,compile-cached,lstm-cached] [--epochs 3] [--stride 1]
+        [--windows 1] [--threads 2] [--memory 4GiB] [--folder FOLDER] [--output bench/results/cold.json]
 
 PYTHON needs torch and numpy; nothing is installed. `arxiv-like` is generated into FOLDER (a temporary one
 without the option; what is there already is used again). Where all of it takes too long at once, several
@@ -18,6 +18,10 @@ Programs run one after the other. Before each, the pages of the store are droppe
 system does so, and compiled code of earlier ones is out of reach. Time counts from the start of a process to
 the end of the last epoch: on Kymo's side until the line of that epoch is in metrics.jsonl. Peak memory is
 that of the whole process as the system has it, mapped files included, and on Kymo's side the test at the end.
+
+With `--windows 8` eight windows that follow each other make an iteration on both sides: the torch side runs
+them one after the other, as its users do, Kymo together; `alone` is Kymo without that. Then what counts is an
+epoch, the shortest of those after the first.
 
 The edges of every step must be the same, and the loss of the first window from the same parameters must agree
 to 1e-4: Kymo trains on that window alone with a rate that changes nothing (train.stride), and the torch side
@@ -38,9 +42,11 @@ import tomllib
 
 HERE = pathlib.Path(__file__).resolve().parent
 VARIANTS = {
-    "t-gcn": ["kymo", "csr", "cached", "compile", "compile-cached"],
-    "wd-gcn": ["kymo", "csr", "cached", "compile", "compile-cached", "lstm-cached"],
+    "t-gcn": ["kymo", "alone", "csr", "cached", "compile", "compile-cached"],
+    "wd-gcn": ["kymo", "alone", "csr", "cached", "compile", "compile-cached", "lstm-cached"],
 }
+# Kymo, and Kymo without windows that are run together.
+OURS = ["kymo", "alone"]
 # What cold_torch.py takes for granted.
 SETTINGS = {
     "task": {"name": "node-regression", "horizon": 1, "target": "standardised"},
@@ -87,9 +93,12 @@ def lines(folder):
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
 
-def kymo(args, folder, store, model):
+def kymo(args, folder, store, model, share):
     forget(store)
     options = ["--epochs", args.epochs, "--memory", args.memory, "--set", f"train.stride={args.stride}"]
+    if args.windows > 1:
+        options += ["--set", f"parallel.windows={args.windows}", "--set", "parallel.order=runs"]
+        options += ["--set", f"parallel.share={'true' if share else 'false'}"]
     shutil.rmtree(folder / f"{model}-cold", ignore_errors=True)
     output, begun, memory = train(args, folder, store, model, "cold", *options)
     settings = tomllib.loads((output / "settings.toml").read_text())
@@ -113,7 +122,7 @@ def torch(args, folder, store, model, variant, checkpoint):
         # On as many threads as Kymo has, whatever the machine has; nothing compiled before.
         environment = os.environ | {"TORCHINDUCTOR_CACHE_DIR": compiled, "OMP_NUM_THREADS": str(args.threads)}
         printed, begun, memory = run(
-            [*command, args.epochs, args.stride, args.threads], folder / "torch.log", env=environment
+            [*command, args.epochs, args.stride, args.threads, args.windows], folder / "torch.log", env=environment
         )
     told = json.loads(printed.splitlines()[-1])
     ends = [told["prepared"], *told["ends"]]
@@ -140,7 +149,7 @@ def compare(args, folder, store, model, edges, results, save):
     print(f"    {'':14} {heads}")
     for variant in args.variants.split(",") if args.variants else VARIANTS[model]:
         try:
-            result = kymo(args, folder, store, model) if variant == "kymo" else torch(
+            result = kymo(args, folder, store, model, variant == "kymo") if variant in OURS else torch(
                 args, folder, store, model, variant, probe / "checkpoint.safetensors"
             )
         except RuntimeError as problem:
@@ -163,9 +172,17 @@ def compare(args, folder, store, model, edges, results, save):
             flush=True,
         )
         save(model, {"first_loss": expected, "contenders": results})
-    peers = [name for name in results if name != "kymo" and "total" in results[name]]
+    peers = [name for name in results if name not in OURS and "total" in results[name]]
     if not peers or "total" not in results.get("kymo", {}):
         print("    one of both sides is missing: nothing is compared", flush=True)
+        return
+    if args.windows > 1:
+        epoch = {name: min(result["epochs"][1:]) for name, result in results.items() if "total" in result}
+        best = min(peers, key=epoch.get)
+        ours = ", ".join(f"{epoch[best] / epoch[name]:.2f} ({name})" for name in OURS if name in epoch)
+        print(f"    an epoch of {args.windows} windows an iteration over that of {best}: {ours}", flush=True)
+        ratios = {name: epoch[best] / epoch[name] for name in OURS if name in epoch}
+        save(model, {"best": best, "epoch_ratios": ratios, "contenders": results})
         return
     best = min(peers, key=lambda name: results[name]["total"])
     ratio, share = (results[best][key] / results["kymo"][key] for key in ["total", "memory"])
@@ -189,6 +206,7 @@ def main():
     parser.add_argument("--variants", help="kymo and those of window.py; all by default")
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--stride", type=int, default=1, help="steps between windows, on both sides")
+    parser.add_argument("--windows", type=int, default=1, help="windows of an iteration, on both sides")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--memory", default="4GiB", help="what Kymo may take")
     parser.add_argument("--folder", help="where the store and the runs go")
@@ -202,7 +220,8 @@ def main():
     facts = {
         "date": time.strftime("%Y-%m-%d"),
         "machine": f"{len(os.sched_getaffinity(0))} of {os.cpu_count()} cores, {platform.machine()}",
-        "workload": f"arxiv-like --scale {args.scale:g}, {args.epochs} epochs, train.stride={args.stride}",
+        "workload": f"arxiv-like --scale {args.scale:g}, {args.epochs} epochs, train.stride={args.stride}"
+        + (f", parallel.windows={args.windows}" if args.windows > 1 else ""),
         "memory": args.memory,
         "threads": args.threads,
     }

@@ -1,9 +1,10 @@
 """The torch program in the comparison of cold starts: reads a store, makes a CSR matrix of every step once,
 holds them in memory and trains.
 
-    python cold_torch.py STORE CHECKPOINT MODEL VARIANT EPOCHS STRIDE THREADS
+    python cold_torch.py STORE CHECKPOINT MODEL VARIANT EPOCHS STRIDE THREADS WINDOWS
 
-Parameters begin as in CHECKPOINT. Windows, task, loss, clipping, Adam and the validation after every epoch
+Parameters begin as in CHECKPOINT. WINDOWS that follow each other make an iteration, one after the other, and
+their mean gradient one step. Windows, task, loss, clipping, Adam and the validation after every epoch
 are those of `kymo train` with its settings left alone. Prints one JSON object: when things were done, by the
 clock of the machine, and what shows that the work was the same.
 """
@@ -90,7 +91,7 @@ def read(path):
 
 def main():
     path, checkpoint, model, variant = sys.argv[1:5]
-    epochs, stride, threads = map(int, sys.argv[5:])
+    epochs, stride, threads, windows = map(int, sys.argv[5:])
     torch.set_num_threads(threads)
     begun, before = time.time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     edges, graphs, features, targets, train, validation = read(path)
@@ -107,23 +108,26 @@ def main():
         steps = slice(sample + 1 - WINDOW, sample + 1)
         return error(graphs[steps], features[steps], [WINDOW - 1], [targets[sample + HORIZON]])
 
-    def step(sample):
+    def step(samples):
         optimiser.zero_grad()
-        loss = loss_at(sample)
-        loss.backward()
+        losses = []
+        for sample in samples:
+            loss = loss_at(sample)
+            (loss / len(samples)).backward()
+            losses.append(loss.item())
         torch.nn.utils.clip_grad_norm_(window.parameters(), CLIP)
         optimiser.step()
-        return loss.item()
+        return losses
 
     samples = list(train)[WINDOW - 1::stride]
     shuffle = random.Random(1).shuffle
     ends, losses, validations, first = [], [], [], None
     for epoch in range(epochs):
-        order = samples[1:]
+        runs = [samples[start:start + windows] for start in range(0, len(samples), windows)]
+        order = runs[1:]
         shuffle(order)
         # The first window comes first: its loss is compared.
-        order = samples[:1] + order
-        found = [step(sample) for sample in order]
+        found = [loss for run in runs[:1] + order for loss in step(run)]
         first = found[0] if first is None else first
         losses.append(sum(found) / len(found))
         with torch.no_grad():

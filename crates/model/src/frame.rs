@@ -5,6 +5,7 @@ use kymo_tensor::{Of, Result, Shape, Tape, Var};
 use crate::graph::{Graph, Normalisation, Weighted};
 use crate::halo::HaloView;
 use crate::reuse::{Input, ReuseSlots, SlotKey, Version};
+use crate::together::{Together, once};
 
 /// A matrix of a snapshot that rows are multiplied by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +56,8 @@ pub struct Frame<'a> {
     pub reuse: Option<Reuse<'a>>,
     /// What lies elsewhere, where the rows are not all there are.
     pub halo: Option<HaloView<'a>>,
+    /// What windows share that are run together, where several are.
+    pub together: Option<&'a Together>,
 }
 
 /// Where products of a snapshot are kept.
@@ -69,14 +72,15 @@ pub struct Reuse<'a> {
 impl<'a> Frame<'a> {
     /// A snapshot of which nothing is kept.
     pub fn new(graph: &'a Graph, features: Var) -> Frame<'a> {
-        Frame { graph, features, reuse: None, halo: None }
+        Frame { graph, features, reuse: None, halo: None, together: None }
     }
 
     /// The same snapshot as a block above another sees it, which made these rows of it: they change with the
     /// parameters, so nothing of them is kept, and those of neighbours elsewhere have to be asked for.
     pub fn above(&self, features: Var) -> Frame<'a> {
         let halo = self.halo.map(|view| HaloView { features: None, ..view });
-        Frame { features, reuse: None, halo, ..*self }
+        // Time has come in: no other window has these rows.
+        Frame { features, reuse: None, halo, together: None, ..*self }
     }
 
     /// `x` with the rows of neighbours elsewhere, where it is the features and they are known.
@@ -102,8 +106,19 @@ impl<'a> Frame<'a> {
         Some((reuse.slots, SlotKey::new(layer, matrix, version)))
     }
 
+    /// What a part of a model makes of `x`, which follows from the snapshot alone: once, however many windows
+    /// that are run together have it.
+    pub fn once(&self, part: &'static str, x: Var, make: impl FnOnce() -> Result<Var>) -> Result<Var> {
+        once(self.together, (part, 0), [self.features, x], make)
+    }
+
     /// `x` multiplied by a matrix of the snapshot; `input` says what `x` is.
     pub fn product(&self, tape: &mut Tape<'a>, input: Input, matrix: Matrix, x: Var) -> Result<Var> {
+        let part = ("product", matrix.number());
+        once(self.together, part, [self.features, x], || self.product_alone(tape, input, matrix, x))
+    }
+
+    fn product_alone(&self, tape: &mut Tape<'a>, input: Input, matrix: Matrix, x: Var) -> Result<Var> {
         let slot = self.slot(tape, input, matrix, x);
         if let Some(kept) = slot.and_then(|(slots, key)| slots.get(key)) {
             let shape = Shape::new(self.graph.vertices(), tape.shape(x).columns);

@@ -15,6 +15,7 @@ pub mod params;
 pub mod reuse;
 pub mod structure;
 pub mod time;
+pub mod together;
 pub mod weave;
 pub mod zoo;
 
@@ -25,6 +26,7 @@ pub use kymo_tensor::{Error, Result};
 pub use memory::{Extent, Memory, Passed};
 pub use params::{Bound, Params, Slot};
 pub use reuse::{Budget, Input, ReuseSlots, SlotKey, Version};
+pub use together::Together;
 pub use zoo::{Config, Recipe};
 
 use std::ops::Range;
@@ -79,12 +81,14 @@ pub struct Exchanged<'v> {
     pub shared: &'v [Var],
     /// What [`Memory::rows`] lists, or nothing at the beginning.
     pub before: &'v [Var],
+    /// What it shares with other windows, where several are run together.
+    pub together: Option<&'v Together>,
 }
 
 impl<'v> Exchanged<'v> {
     /// What was exchanged in a window that follows another, which left `before`.
     pub fn after(exchanged: &'v Passed, before: &'v [Var]) -> Self {
-        Exchanged { steps: &exchanged.steps, shared: &exchanged.shared, before }
+        Exchanged { steps: &exchanged.steps, shared: &exchanged.shared, before, together: None }
     }
 
     /// What was exchanged in the first window.
@@ -102,45 +106,75 @@ pub fn rows_by_step<'a>(
     exchanged: Exchanged<'_>,
     mut hand: impl FnMut(&mut Tape<'a>, usize, Var) -> Result<Var>,
 ) -> Result<Passed> {
-    let Exchanged { steps, shared, before } = exchanged;
+    let Exchanged { steps, shared, before, together } = exchanged;
     let mut passed = Passed { after: before.to_vec(), ..Passed::default() };
     for (t, &step) in steps.iter().enumerate() {
         let before = passed.after.iter().map(|&state| hand(tape, t, state)).collect::<Result<Vec<Var>>>()?;
         let shared = if shared.len() == steps.len() { &shared[t..t + 1] } else { shared };
-        let next = model.rows(tape, params, Exchanged { steps: &[step], shared, before: &before })?;
+        let next = Exchanged { steps: &[step], shared, before: &before, together };
+        let next = model.rows(tape, params, next)?;
         passed.steps.extend(next.steps);
         passed.after = next.after;
     }
     Ok(passed)
 }
 
-/// The sum of a loss over the vertices, with the rows phase and the loss run block by block.
+/// The sum of a loss over the vertices, with the rows phase and the loss run block by block: of one window, or
+/// of several that are run together and share what they have in common.
 ///
 /// `extra` are shared matrices the loss needs besides (a head's weights); `loss` gets the rows it is asked
-/// about, the embeddings of those rows for every snapshot with what they leave behind, and the extra
-/// matrices, and gives the sum over the rows.
+/// about, the embeddings of those rows for every snapshot of every window with what they leave behind, and
+/// the extra matrices, and gives the sum over the rows.
 pub fn loss_by_rows<'a, F>(
     tape: &mut Tape<'a>,
     model: &'a dyn Model,
     params: &Bound<'a>,
-    exchanged: Exchanged<'_>,
+    windows: &[Exchanged<'_>],
     extra: &[Var],
     loss: F,
 ) -> Result<Var>
 where
-    F: Fn(&mut Tape<'_>, Range<usize>, &Passed, &[Var]) -> Result<Var> + Send + Sync + 'a,
+    F: Fn(&mut Tape<'_>, Range<usize>, &[Passed], &[Var]) -> Result<Var> + Send + Sync + 'a,
 {
-    let vertices = exchanged.steps.first().map_or(0, |&step| tape.shape(step).rows);
-    let all = [params.vars(), exchanged.shared, extra].concat();
-    let (params, count) = (params.clone(), params.vars().len());
-    let (steps, whole) = (exchanged.steps.len(), exchanged.shared.len());
-    let by_row = [exchanged.steps, exchanged.before].concat();
+    let vertices = windows.iter().find_map(|window| window.steps.first());
+    let vertices = vertices.map_or(0, |&step| tape.shape(step).rows);
+    // Each matrix once, however many windows it is in.
+    let (mut by_row, mut whole) = (Vec::new(), Vec::new());
+    let places: Vec<[Vec<usize>; 3]> = windows
+        .iter()
+        .map(|window| {
+            let place = |all: &mut Vec<Var>, vars: &[Var]| -> Vec<usize> {
+                vars.iter().map(|&var| place_of(all, var)).collect()
+            };
+            let steps = place(&mut by_row, window.steps);
+            [steps, place(&mut by_row, window.before), place(&mut whole, window.shared)]
+        })
+        .collect();
+    let all = [params.vars(), &whole, extra].concat();
+    let (params, count, whole) = (params.clone(), params.vars().len(), whole.len());
     tape.sum_by_rows(vertices, &by_row, &all, move |tape, rows, by_row, all| {
         let (vars, rest) = all.split_at(count);
-        let (shared, extra) = rest.split_at(whole);
-        let (steps, before) = by_row.split_at(steps);
-        let exchanged = Exchanged { steps, shared, before };
-        let outputs = model.rows(tape, &params.renewed(vars.to_vec()), exchanged)?;
-        loss(tape, rows, &outputs, extra)
+        let (whole, extra) = rest.split_at(whole);
+        let params = params.renewed(vars.to_vec());
+        let together = Together::default();
+        let together = (places.len() > 1).then_some(&together);
+        let mut passed = Vec::with_capacity(places.len());
+        for [steps, before, shared] in &places {
+            let at = |vars: &[Var], places: &[usize]| -> Vec<Var> {
+                places.iter().map(|&place| vars[place]).collect()
+            };
+            let (steps, before, shared) = (at(by_row, steps), at(by_row, before), at(whole, shared));
+            let exchanged = Exchanged { steps: &steps, shared: &shared, before: &before, together };
+            passed.push(model.rows(tape, &params, exchanged)?);
+        }
+        loss(tape, rows, &passed, extra)
+    })
+}
+
+/// The place of a matrix among others, where it is put if it is not there.
+fn place_of(all: &mut Vec<Var>, var: Var) -> usize {
+    all.iter().position(|&other| other == var).unwrap_or_else(|| {
+        all.push(var);
+        all.len() - 1
     })
 }

@@ -31,9 +31,10 @@ fn times(model: &dyn Model, by_rows: bool) -> Times {
     let loss = match by_rows {
         true => {
             let exchanged = model.exchange(&mut tape, &bound, &window, &[]).unwrap();
-            loss_by_rows(&mut tape, model, &bound, Exchanged::first(&exchanged), &[], |tape, _, passed, _| {
+            let first = [Exchanged::first(&exchanged)];
+            loss_by_rows(&mut tape, model, &bound, &first, &[], |tape, _, passed, _| {
                 tape.leave_steps();
-                let sums: Result<Vec<Var>> = passed.steps.iter().map(|&step| tape.sum(step)).collect();
+                let sums: Result<Vec<Var>> = passed[0].steps.iter().map(|&step| tape.sum(step)).collect();
                 tape.add_all(&sums?)
             })
             .unwrap()

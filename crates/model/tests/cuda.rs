@@ -68,12 +68,12 @@ fn run(
         &mut tape,
         &*model,
         &bound,
-        Exchanged::first(&exchanged),
+        &[Exchanged::first(&exchanged)],
         &[],
         |tape, rows, outputs, _| {
-            let columns = tape.shape(outputs.steps[0]).columns;
+            let columns = tape.shape(outputs[0].steps[0]).columns;
             let mut losses = Vec::new();
-            for &output in &outputs.steps {
+            for &output in &outputs[0].steps {
                 let target = &targets[rows.start * columns..rows.end * columns];
                 let target = tape.copied(Shape::new(rows.len(), columns), target)?;
                 losses.push(tape.mse(output, target, None, 1e-3)?);

@@ -180,9 +180,9 @@ proptest! {
                         &mut tape,
                         &*model,
                         &bound,
-                        Exchanged::first(&exchanged),
+                        &[Exchanged::first(&exchanged)],
                         &[],
-                        move |tape, _, outputs, _| squares(tape, &outputs.steps),
+                        move |tape, _, outputs, _| squares(tape, &outputs[0].steps),
                     )
                 } else {
                     let outputs = model.forward(&mut tape, &bound, &window).unwrap();
@@ -222,15 +222,16 @@ fn nothing_is_allocated_after_the_first_step() {
                 let window: Vec<Frame<'_>> = graphs.iter().map(|graph| Frame::new(graph, features)).collect();
                 let exchanged = model.exchange(&mut tape, &bound, &window, &[]).unwrap();
                 let exchanged = Exchanged::first(&exchanged);
-                let loss = loss_by_rows(&mut tape, &*model, &bound, exchanged, &[], |tape, _, outputs, _| {
-                    let sums = outputs
-                        .steps
-                        .iter()
-                        .map(|&output| tape.sum(output))
-                        .collect::<Result<Vec<_>, _>>()?;
-                    tape.add_all(&sums)
-                })
-                .unwrap();
+                let loss =
+                    loss_by_rows(&mut tape, &*model, &bound, &[exchanged], &[], |tape, _, outputs, _| {
+                        let sums = outputs[0].steps.iter().map(|&output| tape.sum(output)).collect::<Result<
+                            Vec<_>,
+                            _,
+                        >>(
+                        )?;
+                        tape.add_all(&sums)
+                    })
+                    .unwrap();
                 tape.backward(loss).unwrap();
                 arena.bytes()
             };
@@ -266,15 +267,16 @@ fn threads_do_not_change_a_bit() {
                 let window: Vec<Frame<'_>> = graphs.iter().map(|graph| Frame::new(graph, features)).collect();
                 let exchanged = model.exchange(&mut tape, &bound, &window, &[]).unwrap();
                 let exchanged = Exchanged::first(&exchanged);
-                let loss = loss_by_rows(&mut tape, &*model, &bound, exchanged, &[], |tape, _, outputs, _| {
-                    let mut sums = Vec::new();
-                    for &output in &outputs.steps {
-                        let square = tape.multiply(output, output)?;
-                        sums.push(tape.sum(square)?);
-                    }
-                    tape.add_all(&sums)
-                })
-                .unwrap();
+                let loss =
+                    loss_by_rows(&mut tape, &*model, &bound, &[exchanged], &[], |tape, _, outputs, _| {
+                        let mut sums = Vec::new();
+                        for &output in &outputs[0].steps {
+                            let square = tape.multiply(output, output)?;
+                            sums.push(tape.sum(square)?);
+                        }
+                        tape.add_all(&sums)
+                    })
+                    .unwrap();
                 let gradients = tape.backward(loss).unwrap();
                 let bits = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect();
                 let of = |&var: &Var| bits(&gradients.read(var).unwrap().unwrap_or_default());

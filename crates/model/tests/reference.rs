@@ -168,10 +168,11 @@ fn values_and_gradients_are_those_of_pytorch() {
         let hidden = config.hidden;
         let exchanged = model.exchange(&mut tape, &bound, &window, &[]).unwrap();
         let exchanged = Exchanged::first(&exchanged);
-        let loss = loss_by_rows(&mut tape, &*model, &bound, exchanged, &[], move |tape, rows, outputs, _| {
-            Ok(weigh(tape, &outputs.steps, &probes, hidden, rows))
-        })
-        .unwrap();
+        let loss =
+            loss_by_rows(&mut tape, &*model, &bound, &[exchanged], &[], move |tape, rows, outputs, _| {
+                Ok(weigh(tape, &outputs[0].steps, &probes, hidden, rows))
+            })
+            .unwrap();
         assert!(
             (tape.value(loss).unwrap()[0] - whole).abs() <= TOLERANCE * whole.abs().max(1.0),
             "{}",

@@ -101,9 +101,42 @@ impl Batch {
     }
 }
 
+/// Windows that are run together, by their places in the order that they were given in: those that overlap,
+/// as long as all steps of a group are no more than `span`. Groups come in the order of their first window, in
+/// that of time.
+pub fn overlapping(windows: &[Range<Step>], span: usize) -> Vec<Vec<usize>> {
+    let mut order: Vec<usize> = (0..windows.len()).collect();
+    order.sort_by_key(|&place| (windows[place].start, windows[place].end));
+    let mut groups: Vec<(Range<Step>, Vec<usize>)> = Vec::new();
+    for place in order {
+        let window = &windows[place];
+        match groups.last_mut() {
+            Some((steps, group)) if window.start < steps.end && window.end - steps.start <= span => {
+                steps.end = steps.end.max(window.end);
+                group.push(place);
+            }
+            _ => groups.push((window.clone(), vec![place])),
+        }
+    }
+    groups.into_iter().map(|(_, group)| group).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn windows_that_overlap_are_run_together_within_their_span() {
+        let windows = [4..8, 0..4, 5..9, 3..7, 20..24, 6..10];
+        // 0..4 and 3..7 overlap, and so does every other one with the one before it.
+        assert_eq!(overlapping(&windows, 100), [vec![1, 3, 0, 2, 5], vec![4]]);
+        assert_eq!(overlapping(&windows, 7), [vec![1, 3], vec![0, 2, 5], vec![4]]);
+        assert_eq!(overlapping(&windows, 4), [vec![1], vec![3], vec![0], vec![2], vec![5], vec![4]]);
+        // Windows that only meet have nothing in common.
+        assert_eq!(overlapping(&[0..4, 4..8], 100), [vec![0], vec![1]]);
+        assert_eq!(overlapping(&[2..6, 2..6], 4), [vec![0, 1]]);
+        assert!(overlapping(&[], 4).is_empty());
+    }
 
     fn window(steps: Range<Step>) -> Window {
         Window { number: 3, steps, salt: 9 }

@@ -54,6 +54,9 @@ pub struct EpochPlan {
 pub enum Assignment {
     /// Whole windows in turns, this many in an iteration.
     InTurns(usize),
+    /// Whole windows that follow each other, this many in an iteration: each worker has some that are next to
+    /// each other, and iterations come in random order.
+    InRuns(usize),
     /// All workers run the same window, each its own cells; this many windows in an iteration.
     Together(usize),
     /// Whole windows as a scheduler has them.
@@ -95,6 +98,16 @@ impl Epochs {
                 }
                 iterations
             }
+            Assignment::InRuns(at_once) => {
+                let windows = (0..self.windows.len()).map(|number| window(number, salt(number)));
+                let windows: Vec<Window> = windows.collect();
+                let runs = windows.chunks((*at_once).max(1));
+                let mut iterations: Vec<Iteration> = runs.map(|windows| self.iteration(windows)).collect();
+                if let Some(random) = random(ITERATIONS) {
+                    shuffle(&mut iterations, random);
+                }
+                iterations
+            }
             Assignment::InTurns(at_once) | Assignment::Together(at_once) => {
                 let mut order: Vec<usize> = (0..self.windows.len()).collect();
                 if let Some(random) = random(WINDOWS) {
@@ -110,8 +123,10 @@ impl Epochs {
 
     fn iteration(&self, windows: &[Window]) -> Iteration {
         let mut workers = vec![Vec::new(); self.workers];
+        let each = windows.len().div_ceil(self.workers.max(1)).max(1);
         for (place, window) in windows.iter().enumerate() {
             match self.assignment {
+                Assignment::InRuns(_) => workers[place / each].push(Batch::whole(window.clone())),
                 Assignment::Together(_) => {
                     workers.iter_mut().for_each(|batches| batches.push(Batch::own(window.clone())));
                 }
@@ -125,7 +140,9 @@ impl Epochs {
     /// windows are done: the rest is dealt anew, in the same order.
     pub fn dealt_anew(&self, begun: &EpochPlan, done: usize) -> EpochPlan {
         let at_once = match self.assignment {
-            Assignment::InTurns(at_once) | Assignment::Together(at_once) => at_once,
+            Assignment::InTurns(at_once) | Assignment::InRuns(at_once) | Assignment::Together(at_once) => {
+                at_once
+            }
             Assignment::Scheduled(_) => self.workers,
         };
         let (mut iterations, mut rest, mut passed) = (Vec::new(), Vec::new(), 0);
@@ -144,7 +161,7 @@ impl Epochs {
     /// How many iterations an epoch has: steps of the optimiser.
     pub fn iterations(&self) -> usize {
         match &self.assignment {
-            Assignment::InTurns(at_once) | Assignment::Together(at_once) => {
+            Assignment::InTurns(at_once) | Assignment::InRuns(at_once) | Assignment::Together(at_once) => {
                 self.windows.len().div_ceil((*at_once).max(1))
             }
             Assignment::Scheduled(schedule) => schedule.iterations.len(),
@@ -284,6 +301,29 @@ mod tests {
         assert_eq!((plan.windows(), made.iterations()), (7, 3));
         let salts: Vec<u64> = plan.iterations[0].windows().iter().map(|window| window.salt).collect();
         assert_eq!(salts, [14, 16, 15], "the place in the order, behind those of earlier epochs");
+    }
+
+    #[test]
+    fn windows_in_runs_are_neighbours_and_their_iterations_come_in_any_order() {
+        let made = epochs(Assignment::InRuns(4), 2, None);
+        let plan = made.plan(0);
+        plan.check(&made.windows, 2).unwrap();
+        assert_eq!(numbers(&plan), [[vec![0, 1], vec![2, 3]], [vec![4, 5], vec![6]]]);
+        assert_eq!((plan.windows(), made.iterations()), (7, 2));
+        let made = epochs(Assignment::InRuns(2), 2, Some(5));
+        let sorted = |epoch: usize| {
+            let mut iterations = numbers(&made.plan(epoch));
+            iterations.sort();
+            iterations
+        };
+        assert!((1..9).all(|epoch| sorted(epoch) == sorted(0)));
+        assert!((1..9).any(|epoch| numbers(&made.plan(epoch)) != numbers(&made.plan(0))));
+        // Salts follow windows, and are others in every epoch.
+        for window in made.plan(3).iterations.iter().flat_map(Iteration::windows) {
+            assert_eq!(window.salt, (3 * 7 + window.number) as u64);
+        }
+        let anew = made.dealt_anew(&made.plan(1), 3);
+        anew.check(&made.windows, 2).unwrap();
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub mod shares;
 pub mod strategy;
 pub mod work;
 
-pub use batch::{Batch, Neighbourhood, Targets, Window};
+pub use batch::{Batch, Neighbourhood, Targets, Window, overlapping};
 pub use epoch::{Assignment, EpochPlan, Epochs, Iteration, evaluator};
 pub use error::{Error, Result};
 pub use kymo_graph::random;

@@ -363,7 +363,7 @@ fn unmake(path: &Path, made: &[PathBuf]) {
 
 /// Settings that may differ when a run goes on: they say how long and with what, not what is computed. What
 /// workers there are and how they share the work may change as well: the rest of the epoch is dealt anew.
-const MAY_CHANGE: [&str; 18] = [
+const MAY_CHANGE: [&str; 20] = [
     "train.epochs",
     "train.patience",
     "run.memory",
@@ -376,6 +376,8 @@ const MAY_CHANGE: [&str; 18] = [
     "parallel.strategy",
     "parallel.windows",
     "parallel.groups",
+    "parallel.order",
+    "parallel.share",
     "parallel.profile_epochs",
     "parallel.costs",
     "parallel.cached_costs",

@@ -19,7 +19,7 @@ pub(crate) const HOST: &str = "in the memory of the host";
 pub(crate) const DEVICE: &str = "in the memory of a GPU";
 
 /// A matrix on a tape.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Var(pub(crate) usize);
 
 /// Numbers that a tape made, where it works.
@@ -167,6 +167,16 @@ impl<'a> Tape<'a> {
     /// An empty tape that takes its buffers from `arena`.
     pub fn new(arena: &'a Arena) -> Self {
         Tape { arena, nodes: Vec::new(), clock: None }
+    }
+
+    /// How many matrices are on it.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
     }
 
     /// Where buffers come from.

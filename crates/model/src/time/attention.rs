@@ -1,9 +1,9 @@
 //! Masked self-attention over time (DySAT, Sankar et al., WSDM 2020, section 4.2): a step looks at itself and
 //! at those before it, then a feed-forward layer with residual connections.
 
-use kymo_tensor::{Error, Result, Shape, Tape, Var};
+use kymo_tensor::{Error, Result, Shape, Tape};
 
-use super::Time;
+use super::{Sequence, Time};
 use crate::memory::Passed;
 use crate::params::{Bound, Initial, Slot};
 
@@ -45,7 +45,9 @@ impl Time for Attention {
         None
     }
 
-    fn run(&self, tape: &mut Tape<'_>, params: &Bound<'_>, steps: &[Var], _: &[Var]) -> Result<Passed> {
+    fn run(&self, tape: &mut Tape<'_>, params: &Bound<'_>, sequence: Sequence<'_>) -> Result<Passed> {
+        // Positions are those in the window: no two windows have the same rows.
+        let steps = sequence.steps;
         if steps.len() > self.window {
             let problem = format!("{} steps were given, it has positions for {}", steps.len(), self.window);
             return Err(Error::settings("window", problem));

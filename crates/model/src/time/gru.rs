@@ -1,11 +1,12 @@
 //! The gated recurrent unit (Cho et al., 2014, in PyTorch's form: the reset gate after the product). The
 //! state before the first step is zero.
 
-use kymo_tensor::{Result, Tape, Var};
+use kymo_tensor::{Result, Tape};
 
-use super::Time;
+use super::{Sequence, Time};
 use crate::memory::{Passed, handed};
 use crate::params::{Bound, Slot};
+use crate::together::once;
 
 /// One cell.
 pub struct Gru {
@@ -36,13 +37,20 @@ impl Time for Gru {
         Some(vec![self.hidden])
     }
 
-    fn run(&self, tape: &mut Tape<'_>, params: &Bound<'_>, steps: &[Var], before: &[Var]) -> Result<Passed> {
+    fn run(&self, tape: &mut Tape<'_>, params: &Bound<'_>, sequence: Sequence<'_>) -> Result<Passed> {
+        let Sequence { steps, before, together } = sequence;
         let of = |what: &str| params.get(&format!("{}.{what}", self.name));
         let (input, state, bias, state_bias) = (of("input")?, of("state")?, of("bias")?, of("state_bias")?);
         let mut before = handed(before, 1)?.map(|before| before[0]);
         let mut rows = Vec::with_capacity(steps.len());
         for &step in steps {
-            let after = tape.gru_cell_with_input(step, input, bias, before, state, state_bias)?;
+            let after = match together {
+                None => tape.gru_cell_with_input(step, input, bias, before, state, state_bias)?,
+                Some(_) => {
+                    let gates = once(together, ("gates", 0), [step; 2], || tape.linear(step, input, bias))?;
+                    tape.gru_cell(gates, before, state, state_bias)?
+                }
+            };
             before = Some(after);
             rows.push(after);
         }

@@ -2,9 +2,10 @@
 
 use kymo_tensor::{Result, Tape, Var};
 
-use super::Time;
+use super::{Sequence, Time};
 use crate::memory::{Passed, handed, last};
 use crate::params::{Bound, Slot};
+use crate::together::once;
 
 /// One weight for each step back.
 pub struct Linear {
@@ -32,16 +33,21 @@ impl Time for Linear {
         Some(vec![self.input; self.reach - 1])
     }
 
-    fn run(&self, tape: &mut Tape<'_>, params: &Bound<'_>, steps: &[Var], before: &[Var]) -> Result<Passed> {
+    fn run(&self, tape: &mut Tape<'_>, params: &Bound<'_>, sequence: Sequence<'_>) -> Result<Passed> {
+        let Sequence { steps, before, together } = sequence;
         let bias = params.get(&format!("{}.bias", self.name))?;
         let mut rows = Vec::with_capacity(steps.len());
         let handed = handed(before, self.reach - 1)?.unwrap_or_default();
         let known = [handed, steps].concat();
         for (t, &step) in steps.iter().enumerate() {
-            let mut sum = tape.linear(step, params.get(&format!("{}.0.weight", self.name))?, bias)?;
+            let weight = params.get(&format!("{}.0.weight", self.name))?;
+            let now = ("steps back", 0);
+            let mut sum = once(together, now, [step; 2], || tape.linear(step, weight, bias))?;
             for back in 1..self.reach.min(handed.len() + t + 1) {
                 let weight = params.get(&format!("{}.{back}.weight", self.name))?;
-                let earlier = tape.matmul(known[handed.len() + t - back], weight)?;
+                let step = known[handed.len() + t - back];
+                let earlier = ("steps back", back);
+                let earlier = once(together, earlier, [step; 2], || tape.matmul(step, weight))?;
                 sum = tape.add(sum, earlier)?;
             }
             rows.push(sum);

@@ -1,11 +1,12 @@
 //! Long short-term memory (Hochreiter and Schmidhuber, 1997; gates in PyTorch's order i, f, g, o), one or
 //! several above each other. The state before the first step is zero.
 
-use kymo_tensor::{Result, Tape, Var};
+use kymo_tensor::{Result, Tape};
 
-use super::Time;
+use super::{Sequence, Time};
 use crate::memory::{Passed, handed};
 use crate::params::{Bound, Slot};
+use crate::together::once;
 
 /// One or several cells above each other.
 pub struct Lstm {
@@ -40,7 +41,8 @@ impl Time for Lstm {
         Some(vec![2 * self.hidden; self.names.len()])
     }
 
-    fn run(&self, tape: &mut Tape<'_>, params: &Bound<'_>, steps: &[Var], before: &[Var]) -> Result<Passed> {
+    fn run(&self, tape: &mut Tape<'_>, params: &Bound<'_>, sequence: Sequence<'_>) -> Result<Passed> {
+        let Sequence { steps, before, together } = sequence;
         let handed = handed(before, self.names.len())?;
         let (mut rows, mut after) = (steps.to_vec(), Vec::with_capacity(self.names.len()));
         for (number, name) in self.names.iter().enumerate() {
@@ -48,7 +50,15 @@ impl Time for Lstm {
             let (input, state, bias) = (of("input")?, of("state")?, of("bias")?);
             let mut before = handed.map(|before| before[number]);
             for row in &mut rows {
-                let cell = tape.lstm_cell(*row, input, bias, before, state)?;
+                let cell = match together {
+                    // The cells above the first read what time has made.
+                    Some(_) if number == 0 => {
+                        let make = || tape.linear(*row, input, bias);
+                        let gates = once(together, ("gates", 0), [*row; 2], make)?;
+                        tape.lstm_cell_of_gates(gates, before, state)?
+                    }
+                    _ => tape.lstm_cell(*row, input, bias, before, state)?,
+                };
                 before = Some(cell);
                 *row = tape.lstm_output(cell)?;
             }

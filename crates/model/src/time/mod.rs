@@ -14,6 +14,18 @@ use kymo_tensor::{Result, Tape, Var};
 
 use crate::memory::Passed;
 use crate::params::{Bound, Slot};
+use crate::together::Together;
+
+/// What a time encoder reads.
+#[derive(Clone, Copy)]
+pub struct Sequence<'v> {
+    /// The rows of every step.
+    pub steps: &'v [Var],
+    /// What was handed over, if anything was.
+    pub before: &'v [Var],
+    /// What other windows share with it, where several are run together.
+    pub together: Option<&'v Together>,
+}
 
 /// An encoder of a sequence of rows.
 pub trait Time: Send + Sync {
@@ -27,7 +39,6 @@ pub trait Time: Send + Sync {
     /// a time.
     fn memory(&self) -> Option<Vec<usize>>;
 
-    /// The output after each step, from the inputs of all steps and from what was handed over, if anything
-    /// was.
-    fn run(&self, tape: &mut Tape<'_>, params: &Bound<'_>, steps: &[Var], before: &[Var]) -> Result<Passed>;
+    /// The output after each step.
+    fn run(&self, tape: &mut Tape<'_>, params: &Bound<'_>, sequence: Sequence<'_>) -> Result<Passed>;
 }

@@ -42,14 +42,15 @@ fn rows<'a>(
     exchanged: &Passed,
     before: &[Var],
 ) -> Result<Passed> {
+    let together = window.first().and_then(|frame| frame.together);
     let memory = block.memory();
     // Where rows hand nothing on, every step is by itself and stays where it is.
     let stays = memory.as_ref().is_some_and(|memory| memory.rows.is_empty());
     if stays || window.iter().all(|frame| frame.halo.is_none()) {
-        return block.rows(tape, params, Exchanged::after(exchanged, before));
+        return block.rows(tape, params, Exchanged { together, ..Exchanged::after(exchanged, before) });
     }
     let steps = each(tape, window, |tape, t, frame| frame.shuffle(tape, exchanged.steps[t]))?;
-    let moved = Exchanged { steps: &steps, shared: &exchanged.shared, before };
+    let moved = Exchanged { steps: &steps, shared: &exchanged.shared, before, together };
     let passed = match memory {
         None => block.rows(tape, params, moved)?,
         Some(_) => rows_by_step(tape, block, params, moved, |tape, t, state| window[t].hand(tape, state))?,
@@ -115,6 +116,8 @@ impl Model for Blocks {
     }
 
     fn rows(&self, tape: &mut Tape<'_>, params: &Bound<'_>, exchanged: Exchanged<'_>) -> Result<Passed> {
-        self.last.rows(tape, &params.within(&prefix(self.below.len())), exchanged)
+        // What the last block reads follows from the window: nobody shares it.
+        let alone = Exchanged { together: None, ..exchanged };
+        self.last.rows(tape, &params.within(&prefix(self.below.len())), alone)
     }
 }

@@ -14,6 +14,7 @@ use crate::memory::{Memory, Passed, handed};
 use crate::params::{Bound, Slot};
 use crate::reuse::Input;
 use crate::structure::{Structure, aggregates_first};
+use crate::together::once;
 use crate::{Exchanged, Model};
 
 /// The state before the first step is zero.
@@ -57,15 +58,17 @@ impl Model for Gated {
         _: &[Var],
     ) -> Result<Passed> {
         let steps = each(tape, window, |tape, _, frame| {
-            let mut x = frame.features;
-            if let Some(before) = &self.before {
-                x = before.exchange(tape, params, frame, x)?;
-                x = before.rows(tape, params, x)?;
-            }
-            if !aggregates_first(self.input, 3 * self.hidden, tape.wants_gradient(x)) {
-                x = tape.matmul(x, params.get("gate.input")?)?;
-            }
-            frame.product(tape, Input::Layer(self.layers), Matrix::Normalised(self.normalisation), x)
+            frame.once("structure", frame.features, || {
+                let mut x = frame.features;
+                if let Some(before) = &self.before {
+                    x = before.exchange(tape, params, frame, x)?;
+                    x = before.rows(tape, params, x)?;
+                }
+                if !aggregates_first(self.input, 3 * self.hidden, tape.wants_gradient(x)) {
+                    x = tape.matmul(x, params.get("gate.input")?)?;
+                }
+                frame.product(tape, Input::Layer(self.layers), Matrix::Normalised(self.normalisation), x)
+            })
         })?;
         Ok(Passed { steps, ..Passed::default() })
     }
@@ -77,10 +80,14 @@ impl Model for Gated {
         let mut rows = Vec::with_capacity(exchanged.steps.len());
         for &step in exchanged.steps {
             // The columns tell which order was chosen; where both sides are equally wide the first one was.
-            let after = if tape.shape(step).columns == self.input {
+            let multiplies = tape.shape(step).columns == self.input;
+            let after = if multiplies && exchanged.together.is_none() {
                 tape.gated_cell_with_input(step, input, bias, before, state)?
             } else {
-                let gates = tape.add_row(step, bias)?;
+                let gates = once(exchanged.together, ("gates", 0), [step; 2], || match multiplies {
+                    true => tape.linear(step, input, bias),
+                    false => tape.add_row(step, bias),
+                })?;
                 tape.gated_cell(gates, before, state)?
             };
             before = Some(after);

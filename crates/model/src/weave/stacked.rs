@@ -7,7 +7,8 @@ use crate::frame::{Frame, each};
 use crate::memory::{Memory, Passed};
 use crate::params::{Bound, Slot};
 use crate::structure::Structure;
-use crate::time::Time;
+use crate::time::{Sequence, Time};
+use crate::together::once;
 use crate::{Exchanged, Model};
 
 /// A structure encoder below a time encoder, or alone.
@@ -41,19 +42,21 @@ impl Model for Stacked {
         _: &[Var],
     ) -> Result<Passed> {
         let steps = each(tape, window, |tape, _, frame| {
-            self.structure.exchange(tape, params, frame, frame.features)
+            let x = frame.features;
+            frame.once("structure", x, || self.structure.exchange(tape, params, frame, x))
         })?;
         Ok(Passed { steps, ..Passed::default() })
     }
 
     fn rows(&self, tape: &mut Tape<'_>, params: &Bound<'_>, exchanged: Exchanged<'_>) -> Result<Passed> {
-        let encoded: Vec<Var> = exchanged
-            .steps
-            .iter()
-            .map(|&step| self.structure.rows(tape, params, step))
-            .collect::<Result<_>>()?;
+        let together = exchanged.together;
+        let encode = |&step: &Var| {
+            once(together, ("encoded", 0), [step; 2], || self.structure.rows(tape, params, step))
+        };
+        let encoded: Vec<Var> = exchanged.steps.iter().map(encode).collect::<Result<_>>()?;
+        let sequence = Sequence { steps: &encoded, before: exchanged.before, together };
         match &self.time {
-            Some(time) => tape.staged(Stage::Time, |tape| time.run(tape, params, &encoded, exchanged.before)),
+            Some(time) => tape.staged(Stage::Time, |tape| time.run(tape, params, sequence)),
             None => Ok(Passed { steps: encoded, ..Passed::default() }),
         }
     }

@@ -140,7 +140,7 @@ impl Course {
     /// measured and scheduled for those before says nothing of these.
     pub fn deal_anew(&mut self, worker: &Worker, division: &Division) {
         (self.schedule, self.profile) = (None, None);
-        let assignment = division.assignment(worker.settings().windows_at_once());
+        let assignment = division.assignment(worker.settings());
         let epochs = worker.context.epochs(worker.group.size(), assignment);
         self.plan = match &self.plan {
             Some(plan) => Some(epochs.dealt_anew(plan, self.position.window)),

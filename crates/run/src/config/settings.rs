@@ -47,6 +47,11 @@ section! {
         windows: usize = 0,
         /// Windows that a scheduler may give a worker in an iteration, one after the other.
         groups: usize = 2,
+        /// Which windows make an iteration, where no scheduler decides.
+        order: Order = Order::Random,
+        /// Whether windows that a worker has in one iteration and that overlap are run together: their common
+        /// snapshots go through structure once (REAL, section 4.2). The same result, to rounding.
+        share: bool = true,
         /// Epochs before windows are scheduled by the median of what they took; the first of several is not
         /// counted.
         profile_epochs: usize = 4,
@@ -64,6 +69,16 @@ section! {
         deadline: f64 = 30.0,
         /// How gradients of workers in several processes are summed.
         sums: Sums = Sums::Ordered,
+    }
+}
+
+choice! {
+    /// Which windows make an iteration.
+    Order {
+        /// Any, drawn anew in every epoch.
+        Random = "random",
+        /// Those that follow each other, which have most in common; iterations come in random order.
+        Runs = "runs",
     }
 }
 
@@ -381,6 +396,22 @@ impl Settings {
             0 => 1,
             windows => windows,
         }
+    }
+
+    /// The most windows that a worker runs in one iteration and may run together.
+    pub fn windows_of_worker(&self) -> usize {
+        let parallel = &self.parallel;
+        if !parallel.share || self.train.mode != Mode::Windows {
+            return 1;
+        }
+        match strategy::find(&parallel.strategy).map(|strategy| strategy.scheme) {
+            // One worker has everything, whatever the strategy.
+            _ if parallel.workers == 1 => self.windows_at_once(),
+            Ok(strategy::Scheme::Scheduled(_)) => parallel.groups,
+            Ok(strategy::Scheme::Cells { .. }) => 1,
+            _ => self.windows_at_once().div_ceil(parallel.workers.max(1)),
+        }
+        .max(1)
     }
 
     /// Whether the loss is taken at every step of a window.

@@ -1,15 +1,18 @@
 //! One forward pass, ready for a task: what the model exchanged is on the tape, the rows are still to be
 //! computed. Touches the tape, the model and rows of other workers; knows no optimiser and no file.
 
+mod loss;
 mod state;
 
+use loss::OfStep;
+pub use loss::{Loss, RowsLoss, take};
 pub use state::{RecurrentState, StateVars};
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use kymo_graph::Vertex;
-use kymo_model::{Bound, Exchanged, Model, Passed, loss_by_rows, rows_by_step};
+use kymo_model::{Bound, Exchanged, Model, Passed, rows_by_step};
 use kymo_plan::Targets;
 use kymo_tensor::ops::Places;
 use kymo_tensor::{Result, Shape, Tape, Var};
@@ -101,14 +104,18 @@ impl<'p, 'a> Forward<'p, 'a> {
         self.some_targets().is_none_or(|targets| targets.binary_search(&vertex).is_ok())
     }
 
-    /// The sum of a loss over the vertices here, at some places of the window, block by block. `loss` gets
-    /// the number of the place among those asked for, its rows, their embeddings, and the parameters called
-    /// `names`.
-    pub fn sum_of_rows<F>(&mut self, names: &[&str], places: &[usize], loss: F) -> Result<Var>
+    /// A loss that is a sum over the vertices here, at some places of the window. `loss` gets the number of
+    /// the place among those asked for, its rows, their embeddings, and the parameters called `names`. It is
+    /// taken block by block, together with those of other windows where there are some.
+    pub fn loss_of_rows<F>(
+        &mut self,
+        names: &'static [&'static str],
+        places: &[usize],
+        loss: F,
+    ) -> Result<Loss<'a>>
     where
         F: Fn(&mut Tape<'_>, usize, Range<usize>, Var, &[Var]) -> Result<Var> + Send + Sync + 'a,
     {
-        let extra = names.iter().map(|name| self.params.get(name)).collect::<Result<Vec<_>>>()?;
         let (rate, seed) = self.dropout;
         let own: Vec<OwnRows> = places.iter().map(|&place| self.own(place)).collect();
         let all = places.to_vec();
@@ -119,32 +126,28 @@ impl<'p, 'a> Forward<'p, 'a> {
                 let step = tape.dropout(step, rate, seed, own[number].places(rows.clone()))?;
                 loss(tape, number, rows, step, extra)
             };
-        if self.is_chained() {
-            let steps = self.chain()?;
-            let of_step = Arc::new(of_step);
-            let mut sums = Vec::with_capacity(places.len());
-            for (number, &place) in places.iter().enumerate() {
-                let of_step = of_step.clone();
-                let rows = self.tape.shape(steps[place]).rows;
-                let body = move |tape: &mut Tape<'_>, rows: Range<usize>, by_row: &[Var], extra: &[Var]| {
-                    of_step(tape, number, rows, by_row[0], extra)
-                };
-                sums.push(self.tape.sum_by_rows(rows, &steps[place..place + 1], &extra, body)?);
-            }
-            return self.tape.add_all(&sums);
+        let of_step: Arc<OfStep<'a>> = Arc::new(of_step);
+        if !self.is_chained() {
+            let after = self.after;
+            return Ok(Loss::OfRows(RowsLoss { names, places: places.to_vec(), of_step, after }));
         }
-        let (after, places) = (self.after, places.to_vec());
-        let body = move |tape: &mut Tape<'_>, rows: Range<usize>, passed: &Passed, extra: &[Var]| {
-            if let Some(after) = after {
-                keep(tape, &rows, &passed.after, after)?;
-            }
-            let mut sums = Vec::with_capacity(places.len());
-            for (number, &place) in places.iter().enumerate() {
-                sums.push(of_step(tape, number, rows.clone(), passed.steps[place], extra)?);
-            }
-            tape.add_all(&sums)
-        };
-        loss_by_rows(self.tape, self.model, self.params, self.exchanged, &extra, body)
+        let extra = names.iter().map(|name| self.params.get(name)).collect::<Result<Vec<_>>>()?;
+        let steps = self.chain()?;
+        let mut sums = Vec::with_capacity(places.len());
+        for (number, &place) in places.iter().enumerate() {
+            let of_step = of_step.clone();
+            let rows = self.tape.shape(steps[place]).rows;
+            let body = move |tape: &mut Tape<'_>, rows: Range<usize>, by_row: &[Var], extra: &[Var]| {
+                of_step(tape, number, rows, by_row[0], extra)
+            };
+            sums.push(self.tape.sum_by_rows(rows, &steps[place..place + 1], &extra, body)?);
+        }
+        Ok(Loss::Taken(self.tape.add_all(&sums)?))
+    }
+
+    /// Takes the loss of this window by itself.
+    pub fn take(&mut self, loss: Loss<'a>) -> Result<Var> {
+        take(self.tape, self.model, self.params, vec![(self.exchanged, loss)])
     }
 
     /// The embeddings of all vertices here at every step of the window: for losses that are no sums over
@@ -193,18 +196,19 @@ impl<'p, 'a> Forward<'p, 'a> {
     }
 
     /// What `head` makes of the embeddings at the last step: `width` numbers for each vertex here.
-    pub fn last_rows<F>(&mut self, width: usize, names: &[&str], head: F) -> Result<Vec<f32>>
+    pub fn last_rows<F>(&mut self, width: usize, names: &'static [&'static str], head: F) -> Result<Vec<f32>>
     where
         F: Fn(&mut Tape<'_>, Var, &[Var]) -> Result<Var> + Send + Sync + 'a,
     {
         let last = self.exchanged.steps.len().saturating_sub(1);
         let rows_of_all = Arc::new(Mutex::new(vec![vec![0.0; self.own(last).len() * width]]));
         let written = rows_of_all.clone();
-        self.sum_of_rows(names, &[last], move |tape, _, rows, step, extra| {
+        let loss = self.loss_of_rows(names, &[last], move |tape, _, rows, step, extra| {
             let made = head(tape, step, extra)?;
             keep(tape, &rows, &[made], &written)?;
             Ok(tape.filled(Shape::SCALAR, 0.0))
         })?;
+        self.take(loss)?;
         let mut all = rows_of_all.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         Ok(all.pop().unwrap_or_default())
     }

@@ -83,12 +83,12 @@ impl GradientSum {
         Ok(())
     }
 
-    /// Adds the loss of a window, or this worker's share of it. Where several share a window one of them
-    /// `counts` it.
-    pub fn add_loss(&mut self, loss: f32, counts: bool) {
+    /// Adds the sum of the losses of some windows, or this worker's share of it. Where several share a window
+    /// one of them counts it.
+    pub fn add_losses(&mut self, loss: f32, windows: usize) {
         let facts = self.facts();
         facts[0] += loss;
-        facts[1] += if counts { 1.0 } else { 0.0 };
+        facts[1] += windows as f32;
     }
 
     /// Adds edges that were trained on, and whether to stop.
@@ -138,8 +138,8 @@ mod tests {
         let host = |values: &[f32]| Numbers::Host(values.into());
         sum.add(&[host(&[2.0, 4.0]), Numbers::default()]).unwrap();
         sum.add(&[host(&[4.0, 0.0]), host(&[8.0])]).unwrap();
-        sum.add_loss(1.5, true);
-        sum.add_loss(0.5, true);
+        sum.add_losses(1.5, 1);
+        sum.add_losses(0.5, 1);
         // More edges than `f32` can count one by one.
         let edges = 180_000_000_123_457;
         sum.add_facts(edges, false);

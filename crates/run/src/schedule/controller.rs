@@ -68,7 +68,7 @@ impl Controller {
         let pending = scheduler.filter(|_| measures && is_open);
         let assignment = match schedule {
             Some(schedule) => Assignment::Scheduled(schedule),
-            None => division.assignment(settings.windows_at_once()),
+            None => division.assignment(&settings),
         };
         let epochs = worker.context.epochs(worker.group.size(), assignment);
         let mut measured = measured.unwrap_or_default();
@@ -185,7 +185,7 @@ impl Controller {
     pub fn schedule(&self) -> Option<&Schedule> {
         match &self.epochs.assignment {
             Assignment::Scheduled(schedule) => Some(schedule),
-            Assignment::InTurns(_) | Assignment::Together(_) => None,
+            Assignment::InTurns(_) | Assignment::InRuns(_) | Assignment::Together(_) => None,
         }
     }
 

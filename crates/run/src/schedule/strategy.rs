@@ -14,7 +14,7 @@ use super::cost_cache::{self, Key};
 use super::costs;
 use super::probe;
 use crate::config::machine::{Need, machine};
-use crate::config::{Mode, Parallel, Settings};
+use crate::config::{Mode, Order, Parallel, Settings};
 use crate::data::Part;
 use crate::error::{Error, Result};
 use crate::step::{RunContext, check_parameters, needs};
@@ -174,9 +174,11 @@ impl Division {
         }
     }
 
-    /// How windows are assigned before a scheduler has decided, `at_once` of them in an iteration.
-    pub fn assignment(&self, at_once: usize) -> Assignment {
+    /// How windows are assigned before a scheduler has decided.
+    pub fn assignment(&self, settings: &Settings) -> Assignment {
+        let at_once = settings.windows_at_once();
         match self {
+            Division::Groups if settings.parallel.order == Order::Runs => Assignment::InRuns(at_once),
             Division::Groups => Assignment::InTurns(at_once),
             Division::Cells(_) => Assignment::Together(at_once),
         }
@@ -203,7 +205,7 @@ impl Division {
         check_parameters(context)?;
         let mut settings = context.settings.clone();
         settings.parallel = Parallel { workers, strategy: strategy.into(), ..settings.parallel };
-        let mut epochs = context.epochs(workers, self.assignment(settings.windows_at_once()));
+        let mut epochs = context.epochs(workers, self.assignment(&settings));
         // Those of the first epoch; later ones are drawn anew, and are about as many.
         let pairs = |window: &Window| {
             let at = context.losses_at(&window.steps);

@@ -39,6 +39,8 @@ pub struct RunContext {
     pub memory: Option<Memory>,
     /// Steps of a window.
     pub window: usize,
+    /// The most windows that a worker runs together, and the most steps that they have.
+    pub together: [usize; 2],
     /// Who else uses the memory that the process was given.
     pub sharing: Sharing,
     needs: OnceLock<Vec<Need>>,
@@ -106,6 +108,13 @@ impl RunContext {
             let problem = format!("{name} sees a window at a time and hands nothing over; choose windows");
             return Err(Error::settings("train.mode", problem));
         }
+        let (most, stride) = (settings.windows_of_worker(), settings.train.stride);
+        // Two windows share whatever they have in common; more are expected to follow each other.
+        let span = match most {
+            1 => window,
+            _ => window.saturating_add((most - 1).saturating_mul(stride)).max(2 * window - 1),
+        };
+        let together = [most, span.min(store.steps().max(1))];
         // All workers are threads of this process where nothing is said.
         let alone = Sharing { workers: settings.parallel.workers.max(1), processes: 1 };
         Ok(Arc::new(RunContext {
@@ -118,6 +127,7 @@ impl RunContext {
             model,
             memory,
             window,
+            together,
             needs: OnceLock::new(),
             asked: OnceLock::new(),
             buffers: OnceLock::new(),
@@ -160,9 +170,14 @@ impl RunContext {
         Ok(*self.buffers.get_or_init(|| buffers))
     }
 
+    /// The most steps that a worker has at a time.
+    pub fn span(&self) -> usize {
+        self.together[1]
+    }
+
     /// What snapshots take.
     pub fn sizes(&self) -> Result<Sizes> {
-        Sizes::new(&self.store, &self.inputs, self.asked()?, self.window)
+        Sizes::new(&self.store, &self.inputs, self.asked()?, self.span())
     }
 
     /// Bytes that a worker may keep snapshots and products in: what `run.memory` and the machine have beside

@@ -1,9 +1,14 @@
 //! How much memory training will need: of a GPU, found out by going through a window without computing
 //! anything; of the host, before anything is taken.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use kymo_model::{Asked, Budget, Exchanged, Frame, Graph, Params, Reuse, ReuseSlots, loss_by_rows};
+use kymo_graph::Step;
+use kymo_model::{
+    Asked, Budget, Exchanged, Frame, Graph, Params, Passed, Reuse, ReuseSlots, Together, loss_by_rows,
+};
+use kymo_plan::{Batch, Iteration, Window};
 use kymo_tensor::estimate::MemoryEstimate;
 use kymo_tensor::{Arena, Shape, Tape};
 
@@ -15,21 +20,27 @@ use crate::error::{Error, Result};
 
 /// The most bytes that training would take of a GPU that has `device_bytes`.
 ///
-/// Snapshots that are not in the window that is gone through are taken to be like those that are.
+/// Snapshots that are not in the windows that are gone through are taken to be like those that are.
 pub fn predicted_bytes(context: &Arc<RunContext>, device_bytes: usize) -> Result<usize> {
     let estimate = MemoryEstimate::new();
     let mut worker = Worker::estimating(context.clone(), estimate.clone(), device_bytes)?;
-    let Some(window) = context.windows().last().cloned() else { return Ok(0) };
+    let windows = context.windows();
+    // As many as are run together, of the last.
+    let last = &windows[windows.len().saturating_sub(context.together[0])..];
+    let (Some(first), Some(end)) = (last.first(), last.last()) else { return Ok(0) };
+    let held = end.end - first.start;
+    let batch = |steps: &Range<Step>| Batch::whole(Window { number: 0, steps: steps.clone(), salt: 0 });
+    let iteration = Iteration { workers: vec![last.iter().map(batch).collect()] };
     // What is kept of products is copied once: by the time that all snapshots are there, it is long done.
-    worker.step(window.clone(), 0, 0.0)?;
+    worker.iterate(&iteration, 0.0, false)?;
     estimate.forget_most();
-    worker.step(window.clone(), 0, 0.0)?;
+    worker.iterate(&iteration, 0.0, false)?;
     let (most, stays) = (estimate.most(), estimate.now());
     // All steps up to the last sample are loaded once, and stay as far as there is room for them.
     let steps = worker.split().samples(Part::Test).end;
-    let others = worker.snapshots().fitting().min(steps).saturating_sub(window.len());
+    let others = worker.snapshots().fitting().min(steps).saturating_sub(held);
     let parameters = 4 * worker.parameters() * (2 + worker.replica.optimiser.copies());
-    Ok(most + stays / window.len().max(1) * others + parameters)
+    Ok(most + stays / held.max(1) * others + parameters)
 }
 
 /// What training on the host needs at least, whatever is kept besides; `at_once` windows are in memory at a
@@ -41,7 +52,7 @@ pub fn needs(context: &RunContext, at_once: usize) -> Result<Vec<Need>> {
     let (vertices, many) = (store.vertices() as u64, at_once as u64);
     needs.push(Need {
         what: "snapshots of a window",
-        bytes: context.sizes()?.least(context.window).saturating_mul(many),
+        bytes: context.sizes()?.least(context.span()).saturating_mul(many),
         lower: "train.window or data.lags",
     });
     let [row, blocks] = context.buffers()?;
@@ -123,7 +134,7 @@ pub(super) fn buffers(context: &RunContext) -> Result<[u64; 2]> {
 pub(super) fn asked(context: &RunContext) -> Result<(Asked, u64)> {
     let vertices = 2;
     let practice = practise(context, vertices, 1, usize::MAX)?;
-    Ok((practice.asked, (practice.products / vertices / context.window.max(1)) as u64))
+    Ok((practice.asked, (practice.products / vertices / context.span().max(1)) as u64))
 }
 
 /// What training on a small graph took.
@@ -136,7 +147,8 @@ struct Practice {
     products: usize,
 }
 
-/// Trains on a window of one small graph, whose products may be kept in `room` bytes.
+/// Trains on windows of one small graph, as many as are run together, whose products may be kept in `room`
+/// bytes.
 fn practise(context: &RunContext, vertices: usize, degree: u64, room: usize) -> Result<Practice> {
     // Attention keeps something of every edge; beyond this, it is little beside the edges themselves.
     let degree = degree.clamp(1, 32) as usize;
@@ -150,11 +162,13 @@ fn practise(context: &RunContext, vertices: usize, degree: u64, room: usize) -> 
     let values = vec![0.5; vertices * width];
     let arena = Arena::new();
     let budget = Budget::new(room);
-    let slots: Vec<ReuseSlots> = (0..context.window).map(|_| ReuseSlots::new(budget.clone())).collect();
+    let slots: Vec<ReuseSlots> = (0..context.span()).map(|_| ReuseSlots::new(budget.clone())).collect();
+    let together = Together::default();
+    let together = (context.together[0] > 1).then_some(&together);
     {
         let mut tape = Tape::new(&arena);
         let bound = params.bind(&mut tape)?;
-        let mut frames = Vec::with_capacity(context.window);
+        let mut frames = Vec::with_capacity(context.span());
         for slots in &slots {
             let shape = Shape::new(vertices, width);
             // Learnt columns stand beside the others in a matrix of its own.
@@ -166,19 +180,32 @@ fn practise(context: &RunContext, vertices: usize, degree: u64, room: usize) -> 
                 false => tape.constant(shape, &values)?,
             };
             let reuse = (!is_learnt).then_some(Reuse { slots, parameters: None });
-            frames.push(Frame { reuse, ..Frame::new(&graph, features) });
+            frames.push(Frame { reuse, together, ..Frame::new(&graph, features) });
         }
-        let exchanged = context.model.exchange(&mut tape, &bound, &frames, &[])?;
-        let first = Exchanged::first(&exchanged);
+        let (model, last) = (&*context.model, frames.len().saturating_sub(context.window));
+        // As far from each other as they may be.
+        let [count, _] = context.together;
+        let start = |number: usize| last * number / (count - 1).max(1);
+        let mut all = Vec::with_capacity(count);
+        for start in (0..count).map(start) {
+            let window = &frames[start..(start + context.window).min(frames.len())];
+            all.push(model.exchange(&mut tape, &bound, window, &[])?);
+        }
+        let of = |exchanged| Exchanged { together, ..Exchanged::first(exchanged) };
+        let windows: Vec<Exchanged<'_>> = all.iter().map(of).collect();
+        let sum = |tape: &mut Tape<'_>, passed: &[Passed]| {
+            let steps = passed.iter().flat_map(|passed| &passed.steps);
+            let sums = steps.map(|&step| tape.sum(step)).collect::<Result<Vec<_>, _>>()?;
+            tape.add_all(&sums)
+        };
         let loss = match context.goal.holds_all_rows() {
             true => {
-                let passed = context.model.rows(&mut tape, &bound, first)?;
-                let sums = passed.steps.iter().map(|&step| tape.sum(step)).collect::<Result<Vec<_>, _>>()?;
-                tape.add_all(&sums)?
+                let passed = windows.iter().map(|&window| model.rows(&mut tape, &bound, window));
+                let passed = passed.collect::<Result<Vec<_>, _>>()?;
+                sum(&mut tape, &passed)?
             }
-            false => loss_by_rows(&mut tape, &*context.model, &bound, first, &[], |tape, _, passed, _| {
-                let sums = passed.steps.iter().map(|&step| tape.sum(step)).collect::<Result<Vec<_>, _>>()?;
-                tape.add_all(&sums)
+            false => loss_by_rows(&mut tape, model, &bound, &windows, &[], move |tape, _, passed, _| {
+                sum(tape, passed)
             })?,
         };
         tape.backward(loss)?;

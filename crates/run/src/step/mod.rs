@@ -5,6 +5,7 @@
 mod context;
 mod custom;
 mod estimate;
+mod group;
 mod runner;
 mod times;
 mod worker;

@@ -5,15 +5,14 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kymo_graph::Step;
-use kymo_model::{Bound, Exchanged, Frame, HaloView, Memory, Reuse};
+use kymo_model::{Bound, Exchanged, Frame, HaloView, Memory, Reuse, Together};
 use kymo_plan::Targets;
-use kymo_tensor::{Arena, Device, Of, Shape, Tape};
+use kymo_tensor::{Arena, Device, Of, Shape, Tape, Var};
 
 use super::context::RunContext;
 use crate::data::{Loaded, Snapshots};
-use crate::error::Result;
-use crate::forward::{Forward, Matrices};
-use crate::forward::{RecurrentState, StateVars};
+use crate::error::{Error, Result};
+use crate::forward::{self, Forward, Loss, Matrices, RecurrentState, StateVars};
 use crate::halo::{self, Cells, Pass};
 use crate::replica::Replica;
 use crate::task::Goal;
@@ -26,16 +25,18 @@ pub struct Runner {
     arena: Arena,
 }
 
-/// A window to be run.
+/// Windows to be run on one tape.
 #[derive(Clone, Copy)]
 pub struct WindowRun<'r> {
-    /// Its steps.
+    /// All steps of theirs.
     pub steps: &'r Range<Step>,
-    /// Its snapshots.
+    /// Their snapshots.
     pub loaded: &'r [Arc<Loaded>],
+    /// The windows: one has all the steps, several are run together.
+    pub windows: &'r [Range<Step>],
     /// The vertices whose outputs count.
     pub targets: &'r Targets,
-    /// The state that the window before left.
+    /// The state that the window before left; there is none where several are run together.
     pub before: Option<&'r RecurrentState>,
     /// Whether the state that this one leaves is wanted.
     pub hand_over: bool,
@@ -84,13 +85,39 @@ impl Runner {
         self.snapshots.window(window)
     }
 
-    /// Runs the exchange of a window and hands the rest to `finish`; the state that it leaves, if that is
+    /// Runs one window and hands it to `finish` after its exchange; the state that it leaves, if that is
     /// wanted.
     pub fn run<T>(
         &self,
         replica: &Replica,
         run: WindowRun<'_>,
         finish: impl FnOnce(&dyn Goal, Forward<'_, '_>) -> Result<T>,
+    ) -> Result<(T, Option<RecurrentState>)> {
+        let (mut done, mut finish) = (None, Some(finish));
+        let (_, after) = self.learn(
+            replica,
+            run,
+            |goal, forward, _| {
+                if let Some(finish) = finish.take() {
+                    done = Some(finish(goal, forward)?);
+                }
+                Ok(None)
+            },
+            |_, _, _| Ok(()),
+        )?;
+        let done = done.ok_or_else(|| Error::Bug("there was no window to run".into()))?;
+        Ok((done, after))
+    }
+
+    /// Runs windows together: `lose` says what the loss of each is, told by its number, after its exchange;
+    /// `learn` gets the sum of all and how many there are, or nothing where there is none. What it makes of
+    /// them, and the state that is left, if it is wanted.
+    pub fn learn<T>(
+        &self,
+        replica: &Replica,
+        run: WindowRun<'_>,
+        mut lose: impl for<'p, 'a> FnMut(&dyn Goal, Forward<'p, 'a>, usize) -> Result<Option<Loss<'a>>>,
+        learn: impl FnOnce(&mut Tape<'_>, &Bound<'_>, Option<(Var, usize)>) -> Result<T>,
     ) -> Result<(T, Option<RecurrentState>)> {
         let memory = self.context.memory.clone().unwrap_or_default();
         let cut = self.cells.as_deref().map(|cells| {
@@ -99,36 +126,56 @@ impl Runner {
         });
         let cells = cut.as_ref().map(|(cells, window)| (*cells, window));
         let after = Mutex::new(self.room(&memory, run.hand_over, cells));
+        let together = Together::default();
+        let together = (run.windows.len() > 1).then_some(&together);
         let (done, exchange) = {
             let mut tape = Tape::new(&self.arena);
             if run.measures {
                 tape.start_clock();
             }
             let params = replica.bind(&mut tape, run.pass.trains)?;
-            let frames = self.frames(&mut tape, &params, run.loaded, cells)?;
+            let frames = self.frames(&mut tape, &params, run.loaded, cells, together)?;
             let before = match run.before {
                 Some(state) => state.on_tape(&mut tape, &memory, run.steps, cells)?,
                 None => StateVars::default(),
             };
-            let mut exchanged = self.context.model.exchange(&mut tape, &params, &frames, &before.exchange)?;
-            for (step, frame) in exchanged.steps.iter_mut().zip(&frames) {
-                *step = frame.shuffle(&mut tape, *step)?;
+            let model = &*self.context.model;
+            let mut all = Vec::with_capacity(run.windows.len());
+            for window in run.windows {
+                let first = window.start - run.steps.start;
+                let frames = &frames[first..first + window.len()];
+                let mut exchanged = model.exchange(&mut tape, &params, frames, &before.exchange)?;
+                for (step, frame) in exchanged.steps.iter_mut().zip(frames) {
+                    *step = frame.shuffle(&mut tape, *step)?;
+                }
+                all.push(exchanged);
             }
-            let forward = Forward {
-                tape: &mut tape,
-                model: &*self.context.model,
-                params: &params,
-                exchanged: Exchanged::after(&exchanged, &before.rows),
-                after: run.hand_over.then_some(&after),
-                dropout: (0.0, 0),
-                cells,
-                targets: run.targets,
+            let mut losses = Vec::with_capacity(all.len());
+            for (number, exchanged) in all.iter().enumerate() {
+                let exchanged = Exchanged { together, ..Exchanged::after(exchanged, &before.rows) };
+                let forward = Forward {
+                    tape: &mut tape,
+                    model,
+                    params: &params,
+                    exchanged,
+                    after: run.hand_over.then_some(&after),
+                    dropout: (0.0, 0),
+                    cells,
+                    targets: run.targets,
+                };
+                let loss = lose(&*self.context.goal, forward, number)?;
+                losses.extend(loss.map(|loss| (exchanged, loss)));
+            }
+            let count = losses.len();
+            let sum = match count {
+                0 => None,
+                _ => Some((forward::take(&mut tape, model, &params, losses)?, count)),
             };
-            let done = finish(&*self.context.goal, forward)?;
+            let done = learn(&mut tape, &params, sum)?;
             let read = |&var| Ok(tape.read(var)?.into_owned());
-            let exchange: Matrices = match run.hand_over {
-                true => exchanged.after.iter().map(read).collect::<Result<_>>()?,
-                false => Vec::new(),
+            let exchange: Matrices = match (run.hand_over, all.last()) {
+                (true, Some(exchanged)) => exchanged.after.iter().map(read).collect::<Result<_>>()?,
+                _ => Vec::new(),
             };
             (done, exchange)
         };
@@ -152,6 +199,7 @@ impl Runner {
         params: &Bound<'_>,
         loaded: &'a [Arc<Loaded>],
         cells: Option<(&'a Cells, &'a halo::Window)>,
+        together: Option<&'a Together>,
     ) -> Result<Vec<Frame<'a>>> {
         let inputs = &self.context.inputs;
         let learnt = inputs.learnt(tape, params)?;
@@ -172,11 +220,11 @@ impl Runner {
             let all = tape.during(Of::Step(number), columns)?;
             let graph = &loaded.graph;
             frames.push(match cells {
-                None => Frame { graph, features: all, reuse, halo: None },
+                None => Frame { graph, features: all, reuse, halo: None, together },
                 Some((_, window)) => {
                     let features = tape.slice_rows(all, 0..graph.vertices())?;
                     let halo = Some(HaloView { features: Some(all), halo: &*window.steps[number] });
-                    Frame { graph, features, reuse, halo }
+                    Frame { graph, features, reuse, halo, together }
                 }
             });
         }

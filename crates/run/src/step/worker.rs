@@ -14,6 +14,7 @@ use kymo_trace::Kind;
 use kymo_trace::schema::SnapshotsHeld;
 
 use super::context::RunContext;
+use super::group::Group;
 use super::runner::{Runner, WindowRun};
 use super::times::WindowTimes;
 use crate::config::{Mode, Settings, device};
@@ -156,8 +157,8 @@ impl Worker {
             (Some(_), share) => share.map(|share| Sizes::of_part(share, context.store.bytes())),
         };
         let room = match sizes {
-            Some(sizes) => Room::new(&sizes, bytes, context.window, threads),
-            None => Room::unplanned(bytes, context.window, threads),
+            Some(sizes) => Room::new(&sizes, bytes, context.span(), threads),
+            None => Room::unplanned(bytes, context.span(), threads),
         };
         let asked = context.asked()?;
         let (store, inputs) = (context.store.clone(), context.inputs.clone());
@@ -270,9 +271,8 @@ impl Worker {
     /// Says which iterations come next, and which windows after them, so that their snapshots are read before
     /// their turn comes.
     pub fn look_ahead(&self, iterations: &[Iteration], after: Vec<Range<Step>>) {
-        let mine = iterations.iter().flat_map(|iteration| iteration.of(self.group.rank()));
-        let windows = mine.flat_map(|batch| batch.windows.iter().map(|window| window.steps.clone()));
-        self.snapshots().look_ahead(windows.chain(after).collect());
+        let mine = iterations.iter().flat_map(|iteration| self.groups(iteration));
+        self.snapshots().look_ahead(mine.map(|group| group.steps).chain(after).collect());
     }
 
     /// One iteration: every worker runs its batches, then all take a step of the optimiser.
@@ -282,10 +282,8 @@ impl Worker {
         let mut gradient = std::mem::take(&mut self.gradient);
         gradient.begin(self.replica.params.values.iter().map(Vec::len));
         let mut edges = 0;
-        let mine = iteration.of(self.group.rank());
-        let windows = mine.iter().flat_map(|batch| batch.windows.iter().map(move |window| (batch, window)));
-        for (batch, window) in windows {
-            edges += self.train_on(batch, window, &mut gradient)?;
+        for group in self.groups(iteration) {
+            edges += self.train_on(&group, &mut gradient)?;
         }
         let begun = Instant::now();
         gradient.add_facts(edges, stop);
@@ -299,19 +297,30 @@ impl Worker {
         Ok(done)
     }
 
-    /// Adds the gradient of a window of a batch; its edges.
-    fn train_on(&mut self, batch: &Batch, window: &Window, gradient: &mut GradientSum) -> Result<u64> {
-        self.snapshots().check(&batch.neighbourhood)?;
+    /// The windows of this worker in an iteration, in groups that are run together: where nothing is measured
+    /// of each, and each has all rows.
+    fn groups<'i>(&self, iteration: &'i Iteration) -> Vec<Group<'i>> {
+        let is_alone = self.runner.cells().is_some() || self.measured.is_some();
+        let together = if is_alone { [1, 0] } else { self.context.together };
+        Group::all(iteration.of(self.group.rank()), together)
+    }
+
+    /// Adds the gradient of windows that are run together; their edges.
+    fn train_on(&mut self, group: &Group<'_>, gradient: &mut GradientSum) -> Result<u64> {
+        self.snapshots().check(&group.batch.neighbourhood)?;
         let all = Instant::now();
-        let (loaded, reads) = self.load(&window.steps)?;
+        let (loaded, reads) = self.load(&group.steps)?;
         let begun = Instant::now();
-        let counted = self.add_gradient(batch, window, &loaded, gradient)?;
+        let counted = self.add_gradient(group, &loaded, gradient)?;
         self.clock.add(Work::Train, begun.elapsed());
         if let Some(measured) = &mut self.measured {
             let seconds = all.elapsed().as_secs_f64();
-            measured.push(WindowTimes::new(window.steps.start, &reads, &counted, seconds));
+            measured.push(WindowTimes::new(group.steps.start, &reads, &counted, seconds));
         }
-        Ok(loaded.iter().map(|loaded| loaded.graph.edges() as u64).sum())
+        let edges = |window: &&Window| -> u64 {
+            group.of(window, &loaded).iter().map(|loaded| loaded.graph.edges() as u64).sum()
+        };
+        Ok(group.windows.iter().map(edges).sum())
     }
 
     /// Reads a window; the seconds that each of its steps took.
@@ -320,20 +329,20 @@ impl Worker {
         self.clock.time(Work::Load, || recorder.time(Kind::Load, "snapshots", || runner.load(window)))
     }
 
-    /// Adds the gradient of one window; where the time went, if windows are measured.
+    /// Adds the gradient of windows that are run together; where the time went, if windows are measured.
     fn add_gradient(
         &mut self,
-        batch: &Batch,
-        window: &Window,
+        group: &Group<'_>,
         loaded: &[Arc<Loaded>],
         gradient: &mut GradientSum,
     ) -> Result<Times> {
+        let Group { batch, windows, steps } = group;
         let mut times = Times::default();
-        let at = self.context.losses_at(&window.steps);
         let before = self.state.take();
         let run = WindowRun {
-            steps: &window.steps,
+            steps,
             loaded,
+            windows: &windows.iter().map(|window| window.steps.clone()).collect::<Vec<_>>(),
             targets: &batch.targets,
             before: before.as_ref(),
             hand_over: self.settings().train.mode == Mode::Truncated,
@@ -341,29 +350,41 @@ impl Worker {
             measures: self.measured.is_some(),
         };
         let random = Random::new(self.settings().train.seed).stream(DROPOUT);
-        let dropout = (self.settings().model.dropout as f32, random.word(window.salt));
-        let recorder = self.group.recorder.clone();
-        let computing = recorder.open(Kind::Compute, "window");
-        let (done, after) = self.runner.run(&self.replica, run, |goal, mut forward| {
-            forward.dropout = dropout;
-            let Some(loss) = goal.loss(&mut forward, &at, window.salt)? else {
-                // The state goes on, whether there is something to learn or not.
-                goal.outputs(&mut forward)?;
-                times = forward.tape.times();
-                return Ok(None);
-            };
-            // Also where the loss is NaN: peers wait for their part of the backward pass.
-            let mut gradients = forward.tape.backward(loss)?;
-            times = forward.tape.times();
-            let take = |&var| gradients.take(var).unwrap_or_default();
-            let taken = forward.params.vars().iter().map(take).collect::<Vec<Numbers>>();
-            Ok(Some((forward.tape.read(loss)?[0], taken)))
-        })?;
+        let rate = self.settings().model.dropout as f32;
+        let (context, recorder) = (self.context.clone(), self.group.recorder.clone());
+        let computing = recorder.open(Kind::Compute, if windows.len() > 1 { "windows" } else { "window" });
+        let (done, after) = self.runner.learn(
+            &self.replica,
+            run,
+            |goal, mut forward, number| {
+                let Window { steps, salt, .. } = windows[number];
+                forward.dropout = (rate, random.word(*salt));
+                let loss = goal.loss(&mut forward, &context.losses_at(steps), *salt)?;
+                if loss.is_none() {
+                    // The state goes on, whether there is something to learn or not.
+                    goal.outputs(&mut forward)?;
+                }
+                Ok(loss)
+            },
+            |tape, params, losses| {
+                let Some((loss, count)) = losses else {
+                    times = tape.times();
+                    return Ok(None);
+                };
+                // Also where the loss is NaN: peers wait for their part of the backward pass.
+                let mut gradients = tape.backward(loss)?;
+                times = tape.times();
+                let take = |&var| gradients.take(var).unwrap_or_default();
+                let taken = params.vars().iter().map(take).collect::<Vec<Numbers>>();
+                Ok(Some((tape.read(loss)?[0], count, taken)))
+            },
+        )?;
         drop(computing);
         self.state = after;
-        if let Some((loss, gradients)) = done {
+        if let Some((loss, losses, gradients)) = done {
             let is_first = gradient.is_new();
-            gradient.add_loss(loss, batch.targets != Targets::Own || self.group.leads());
+            let counts = batch.targets != Targets::Own || self.group.leads();
+            gradient.add_losses(loss, if counts { losses } else { 0 });
             // An estimate of memory has no numbers to add.
             let computes = self.runner.arena().estimate().is_none();
             if computes && !self.replica.add_on_device(&gradients, !is_first)? {
@@ -413,7 +434,9 @@ impl Worker {
         let begun = Instant::now();
         let pass = Pass { epoch: self.epoch, trains: false };
         let (targets, loaded) = (&Targets::All, &loaded);
-        let run = WindowRun { steps: &steps, loaded, targets, before, hand_over, pass, measures: false };
+        let windows = std::slice::from_ref(&steps);
+        let measures = false;
+        let run = WindowRun { steps: &steps, loaded, windows, targets, before, hand_over, pass, measures };
         let recorder = self.group.recorder.clone();
         let evaluating = recorder.open(Kind::Evaluate, "window");
         let done = self.runner.run(&self.replica, run, |goal, mut forward| goal.outputs(&mut forward));

@@ -11,7 +11,7 @@ use super::{Goal, Says, Table, Tallies, Task};
 use crate::config::{ClassWeights, Settings};
 use crate::data::{Part, Split};
 use crate::error::{Error, Result};
-use crate::forward::Forward;
+use crate::forward::{Forward, Loss};
 use crate::random::Random;
 
 /// The task.
@@ -198,7 +198,12 @@ impl Goal for Classes {
         vec![Slot::weight(NAMES[0], width, self.names.len()), Slot::bias(NAMES[1], self.names.len())]
     }
 
-    fn loss(&self, forward: &mut Forward<'_, '_>, at: &[(usize, Step)], _: u64) -> Result<Option<Var>> {
+    fn loss<'a>(
+        &self,
+        forward: &mut Forward<'_, 'a>,
+        at: &[(usize, Step)],
+        _: u64,
+    ) -> Result<Option<Loss<'a>>> {
         let mut steps = Vec::with_capacity(at.len());
         let mut total = 0.0;
         for &(place, sample) in at {
@@ -218,7 +223,7 @@ impl Goal for Classes {
         }
         let (scale, weights) = (1.0 / total, self.weights.clone());
         let places: Vec<usize> = at.iter().map(|&(place, _)| place).collect();
-        let loss = forward.sum_of_rows(&NAMES, &places, move |tape, number, rows, embedding, extra| {
+        let loss = forward.loss_of_rows(&NAMES, &places, move |tape, number, rows, embedding, extra| {
             let weights = match &weights {
                 Some(weights) => Some(tape.copied(Shape::new(1, weights.len()), weights)?),
                 None => None,

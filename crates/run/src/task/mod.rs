@@ -13,13 +13,12 @@ use kymo_graph::{Step, Store};
 use kymo_model::metric::{self, Evidence, Metric, Needs, Tally};
 use kymo_model::{Params, Slot};
 use kymo_plan::price::Asked;
-use kymo_tensor::Var;
 
 use crate::config::Settings;
 use crate::config::machine::Need;
 use crate::data::{Part, Split};
 use crate::error::{Error, Result};
-use crate::forward::Forward;
+use crate::forward::{Forward, Loss};
 
 /// Something that can be asked of a model.
 pub trait Task: Send + Sync {
@@ -59,10 +58,14 @@ pub trait Goal: Send + Sync {
     /// The parameters of its head, above embeddings of this width.
     fn slots(&self, width: usize) -> Vec<Slot>;
 
-    /// Puts the loss of a window on the tape: the mean over all that is labelled at the samples `at`, each
-    /// with its place in the window. `None` where nothing is. `salt` makes random choices differ from window
-    /// to window.
-    fn loss(&self, forward: &mut Forward<'_, '_>, at: &[(usize, Step)], salt: u64) -> Result<Option<Var>>;
+    /// The loss of a window: the mean over all that is labelled at the samples `at`, each with its place in
+    /// the window. `None` where nothing is. `salt` makes random choices differ from window to window.
+    fn loss<'a>(
+        &self,
+        forward: &mut Forward<'_, 'a>,
+        at: &[(usize, Step)],
+        salt: u64,
+    ) -> Result<Option<Loss<'a>>>;
 
     /// The pairs of vertices that [`Goal::loss`] asks about at each of the samples, for the same `salt`; most
     /// tasks ask about none.

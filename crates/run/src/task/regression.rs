@@ -11,7 +11,7 @@ use super::{Goal, Says, Table, Tallies, Task, truth_steps};
 use crate::config::{Settings, Target};
 use crate::data::{Part, Split};
 use crate::error::{Error, Result};
-use crate::forward::Forward;
+use crate::forward::{Forward, Loss};
 
 /// The task.
 pub struct Regression;
@@ -156,7 +156,12 @@ impl Goal for Values {
         vec![Slot::weight(NAMES[0], width, 1), Slot::bias(NAMES[1], 1)]
     }
 
-    fn loss(&self, forward: &mut Forward<'_, '_>, at: &[(usize, Step)], _: u64) -> Result<Option<Var>> {
+    fn loss<'a>(
+        &self,
+        forward: &mut Forward<'_, 'a>,
+        at: &[(usize, Step)],
+        _: u64,
+    ) -> Result<Option<Loss<'a>>> {
         let mut steps = Vec::with_capacity(at.len());
         let mut count = 0;
         for &(place, sample) in at {
@@ -190,7 +195,7 @@ impl Goal for Values {
         }
         let scale = 1.0 / count as f32;
         let places: Vec<usize> = at.iter().map(|&(place, _)| place).collect();
-        let loss = forward.sum_of_rows(&NAMES, &places, move |tape, number, rows, embedding, extra| {
+        let loss = forward.loss_of_rows(&NAMES, &places, move |tape, number, rows, embedding, extra| {
             let (values, weights) = &steps[number];
             let column = Shape::new(rows.len(), 1);
             let target = tape.copied(column, &values[rows.clone()])?;

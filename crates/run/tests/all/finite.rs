@@ -8,13 +8,12 @@ use kymo_graph::store::Fixed;
 use kymo_graph::{Progress, Step, Store};
 use kymo_model::Slot;
 use kymo_model::metric::{Evidence, Needs};
-use kymo_run::forward::Forward;
+use kymo_run::forward::{Forward, Loss};
 use kymo_run::launch::InProcess;
 use kymo_run::session::load;
 use kymo_run::task::{self, Goal, Says, Table, Tallies, Task};
 use kymo_run::train::{Ending, evaluate};
 use kymo_run::{Class, Custom, Part, Result, Session, Settings, Split};
-use kymo_tensor::Var;
 use kymo_trace::schema::RunFolder;
 
 use super::fixture::{Onlooker, Sketch, settings};
@@ -176,7 +175,12 @@ impl Goal for OddGoal {
         self.0.slots(width)
     }
 
-    fn loss(&self, forward: &mut Forward<'_, '_>, at: &[(usize, Step)], salt: u64) -> Result<Option<Var>> {
+    fn loss<'a>(
+        &self,
+        forward: &mut Forward<'_, 'a>,
+        at: &[(usize, Step)],
+        salt: u64,
+    ) -> Result<Option<Loss<'a>>> {
         self.0.loss(forward, at, salt)
     }
 

@@ -172,7 +172,7 @@ pub fn settings(store: &Path, task: &str, model: &str) -> Settings {
 /// The iterations of an epoch before a scheduler has decided.
 pub fn iterations(context: &RunContext, division: &Division, epoch: usize) -> Vec<Iteration> {
     let settings = &context.settings;
-    let assignment = division.assignment(settings.windows_at_once());
+    let assignment = division.assignment(settings);
     context.epochs(settings.parallel.workers, assignment).plan(epoch).iterations
 }
 

@@ -22,5 +22,6 @@ mod repeated;
 mod resume;
 mod scheduled;
 mod seams;
+mod together;
 mod workers;
 mod workers_odd;

@@ -60,7 +60,7 @@ fn together(settings: &Settings, store: &Arc<Store>, strategy: &str, workers: us
     let plan = division.plan(&context, &question).unwrap();
     let assignment = match find(strategy).unwrap().scheme {
         Scheme::Scheduled(_) => Assignment::Scheduled(plan.epoch.schedule()),
-        _ => division.assignment(settings.windows_at_once()),
+        _ => division.assignment(&settings),
     };
     let epochs = context.epochs(workers, assignment);
     let alone = match &epochs.assignment {
@@ -68,6 +68,7 @@ fn together(settings: &Settings, store: &Arc<Store>, strategy: &str, workers: us
             let one = |workers: &Vec<Vec<usize>>| vec![workers.concat()];
             Assignment::Scheduled(Schedule { iterations: schedule.iterations.iter().map(one).collect() })
         }
+        Assignment::InRuns(at_once) => Assignment::InRuns(*at_once),
         Assignment::InTurns(at_once) | Assignment::Together(at_once) => Assignment::InTurns(*at_once),
     };
     let alone = Epochs { workers: 1, assignment: alone, ..epochs.clone() };

@@ -41,7 +41,7 @@ fn together(
     let strategy = settings.parallel.strategy.clone();
     let context = RunContext::open(settings, store.clone()).unwrap();
     let division = Division::new(&context, &strategy, 2).unwrap();
-    let plans = context.epochs(2, division.assignment(context.settings.windows_at_once()));
+    let plans = context.epochs(2, division.assignment(&context.settings));
     let work = |group: Arc<WorkerGroup>| {
         let cells = division
             .shares()

@@ -71,6 +71,26 @@ fn cells() -> Vec<(&'static str, usize, usize, Build, Build)> {
         ),
         ("lstm", 4, 2, |t, v| t.lstm_cell(v[0], v[1], v[2], Some(v[3]), v[4]), |t, v| lstm(t, v, v[3])),
         (
+            "lstm of gates",
+            4,
+            2,
+            |t, v| {
+                let gates = t.linear(v[0], v[1], v[2])?;
+                t.lstm_cell_of_gates(gates, Some(v[3]), v[4])
+            },
+            |t, v| t.lstm_cell(v[0], v[1], v[2], Some(v[3]), v[4]),
+        ),
+        (
+            "lstm of gates without state",
+            4,
+            2,
+            |t, v| t.lstm_cell_of_gates(v[6], None, v[4]),
+            |t, v| {
+                let zero = t.filled(t.shape(v[3]), 0.0);
+                t.lstm_cell_of_gates(v[6], Some(zero), v[4])
+            },
+        ),
+        (
             "lstm without state",
             4,
             2,

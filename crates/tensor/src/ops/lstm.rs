@@ -169,6 +169,7 @@ simd! {
 }
 
 pub(super) struct Lstm {
+    pub(super) input: Input,
     pub(super) has_state: bool,
 }
 
@@ -183,7 +184,8 @@ impl Lstm {
 
     /// The state, h and c, and the weight of h.
     fn state<'a>(&self, inputs: &[View<'a>]) -> Option<(View<'a>, Columns<'a>)> {
-        self.has_state.then(|| (inputs[3], inputs[4].into()))
+        let at = self.input.count();
+        self.has_state.then(|| (inputs[at], inputs[at + 1].into()))
     }
 }
 
@@ -197,11 +199,12 @@ impl Op for Lstm {
     }
 
     fn shape(&self, inputs: &[Shape]) -> Result<Shape> {
-        let gates = Input::Product.shape(self.name(), inputs, if self.has_state { 5 } else { 3 }, 4)?;
+        let at = self.input.count();
+        let gates = self.input.shape(self.name(), inputs, if self.has_state { at + 2 } else { at }, 4)?;
         let width = gates.columns / 4;
         if self.has_state {
-            expect_shape(self.name(), "the state", inputs[3], Shape::new(gates.rows, 2 * width))?;
-            expect_shape(self.name(), "the state weight", inputs[4], Shape::new(width, 4 * width))?;
+            expect_shape(self.name(), "the state", inputs[at], Shape::new(gates.rows, 2 * width))?;
+            expect_shape(self.name(), "the state weight", inputs[at + 1], Shape::new(width, 4 * width))?;
         }
         Ok(Shape::new(gates.rows, 2 * width))
     }
@@ -217,28 +220,38 @@ impl Op for Lstm {
 
     fn forward(&self, inputs: &[View<'_>], output: &mut [f32], saved: &mut [f32]) -> Result<()> {
         let rows = inputs[0].shape.rows;
-        let width = inputs[1].shape.columns / 4;
+        let width = output.len() / 2 / rows.max(1);
         if rows * width == 0 {
             return Ok(());
         }
         let stride = 4 * width;
         let parts = self.parts(width);
+        // The bias is added with the activation, where the gates are read anyway.
+        let zeros = vec![0.0; if self.input == Input::Gates { stride } else { 0 }];
+        let bias = match self.input {
+            Input::Gates => &zeros[..],
+            Input::Product => inputs[2].values,
+        };
         let (cell, tangents) = saved.split_at_mut(stride * rows);
         by_pieces(rows, &mut [Some(output), Some(cell), Some(tangents)], |range, slots| {
             let [output, cell, tangents] = [0, 1, 2].map(|index| taken(slots, index));
-            // The bias is added with the activation, where the gates are read anyway.
             let x = inputs[0].rows(range.clone());
-            for part in &parts {
-                let weight = Columns::new(inputs[1].values, stride, part.from.clone());
-                let output = ColumnsMut::new(cell, stride, part.to);
-                multiply_columns(x.into(), weight, Side::Plain, output, false);
+            match self.input {
+                Input::Gates => cell.copy_from_slice(x.values),
+                Input::Product => {
+                    for part in &parts {
+                        let weight = Columns::new(inputs[1].values, stride, part.from.clone());
+                        let output = ColumnsMut::new(cell, stride, part.to);
+                        multiply_columns(x.into(), weight, Side::Plain, output, false);
+                    }
+                }
             }
             let state = self.state(inputs).map(|(state, weight)| (state.rows(range).values, weight));
             if let Some((state, weight)) = state {
                 let hidden = Columns::new(state, 2 * width, 0..width);
                 multiply_columns(hidden, weight, Side::Plain, ColumnsMut::new(cell, stride, 0), true);
             }
-            activate(cell, inputs[2].values, state.map(|(state, _)| state), width, tangents, output);
+            activate(cell, bias, state.map(|(state, _)| state), width, tangents, output);
         });
         Ok(())
     }
@@ -249,11 +262,11 @@ impl Op for Lstm {
             return Ok(());
         }
         let width = back.output.shape.columns / 2;
-        let (stride, parts) = (4 * width, self.parts(width));
+        let (stride, at, parts) = (4 * width, self.input.count(), self.parts(width));
         let upstream = View { shape: back.output.shape, values: back.upstream };
         let (cell, tangents) = back.saved.split_at(stride * rows);
         let input_gradient = back.take(0);
-        let state_gradient = if self.has_state { back.take(3) } else { None };
+        let state_gradient = if self.has_state { back.take(at) } else { None };
         let mut slots = [Some(&mut *back.scratch), input_gradient, state_gradient];
         by_pieces(rows, &mut slots, |range, slots| {
             let gates = taken(slots, 0);
@@ -269,18 +282,18 @@ impl Op for Lstm {
                 multiply_columns(gates, weight, Side::Transposed, ColumnsMut::new(sum, 2 * width, 0), true);
             }
             if let Some(sum) = slots[1].take() {
-                Input::Product.back(inputs, &parts, gates, stride, sum);
+                self.input.back(inputs, &parts, gates, stride, sum);
             }
         });
         let gates = &*back.scratch;
         if let Some((state, _)) = self.state(inputs)
-            && let Some(weight) = back.gradients[4].take()
+            && let Some(weight) = back.gradients[at + 1].take()
         {
             let hidden = Columns::new(state.values, 2 * width, 0..width);
             let gates = Columns::new(gates, stride, 0..stride);
             weight_gradient_columns(hidden, gates, ColumnsMut::new(weight, stride, 0));
         }
-        Input::Product.back_weights(inputs, &parts, (gates, stride), back.gradients);
+        self.input.back_weights(inputs, &parts, (gates, stride), back.gradients);
         Ok(())
     }
 
@@ -307,10 +320,20 @@ impl Tape<'_> {
         state: Option<Var>,
         state_weight: Var,
     ) -> Result<Var> {
-        let op = Lstm { has_state: state.is_some() };
+        let op = Lstm { input: Input::Product, has_state: state.is_some() };
         match state {
             Some(state) => self.apply(op, &[x, input_weight, bias, state, state_weight]),
             None => self.apply(op, &[x, input_weight, bias]),
+        }
+    }
+
+    /// [`Tape::lstm_cell`] from gates `x input_weight + bias`, four times as wide as h, that are there
+    /// already.
+    pub fn lstm_cell_of_gates(&mut self, gates: Var, state: Option<Var>, state_weight: Var) -> Result<Var> {
+        let op = Lstm { input: Input::Gates, has_state: state.is_some() };
+        match state {
+            Some(state) => self.apply(op, &[gates, state, state_weight]),
+            None => self.apply(op, &[gates]),
         }
     }
 

@@ -34,6 +34,13 @@ fn long_short_term_memory() {
                 let once = tape.lstm_cell(v[0], v[1], v[2], Some(v[3]), v[4])?;
                 tape.lstm_cell(v[0], v[1], v[2], Some(once), v[4])
             });
+            same("two windows of lstm that share gates", &inputs, |tape, v| {
+                let gates = tape.linear(v[0], v[1], v[2])?;
+                let once = tape.lstm_cell_of_gates(gates, None, v[4])?;
+                let twice = tape.lstm_cell_of_gates(gates, Some(once), v[4])?;
+                let other = tape.lstm_cell_of_gates(gates, Some(v[3]), v[4])?;
+                tape.add(twice, other)
+            });
         }
     }
 }

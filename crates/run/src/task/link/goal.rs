@@ -19,7 +19,7 @@ use crate::config::machine::{Need, require};
 use crate::config::{LINK_PREDICTION, Link, Settings};
 use crate::data::{Part, Split, largest_step};
 use crate::error::{Error, Result};
-use crate::forward::Forward;
+use crate::forward::{Forward, Loss};
 use crate::halo::moved;
 use crate::random::Random;
 use crate::task::link::decoder::{self, Decoder, FACTS, Pairs, Pasts};
@@ -262,7 +262,12 @@ impl Goal for Links {
         decoder::slots(width, self.link.history)
     }
 
-    fn loss(&self, forward: &mut Forward<'_, '_>, at: &[(usize, Step)], salt: u64) -> Result<Option<Var>> {
+    fn loss<'a>(
+        &self,
+        forward: &mut Forward<'_, 'a>,
+        at: &[(usize, Step)],
+        salt: u64,
+    ) -> Result<Option<Loss<'a>>> {
         let mut steps = Vec::with_capacity(at.len());
         let mut count = 0;
         for &(place, sample) in at {
@@ -310,7 +315,7 @@ impl Goal for Links {
             let truth = tape.copied(Shape::new(truth.len(), 1), &truth)?;
             losses.push(tape.binary_cross_entropy(scores, truth, weights, 1.0 / count as f32)?);
         }
-        Ok(Some(tape.add_all(&losses)?))
+        Ok(Some(Loss::Taken(tape.add_all(&losses)?)))
     }
 
     fn pairs(&self, at: &[(usize, Step)], salt: u64) -> Result<Vec<Asked>> {

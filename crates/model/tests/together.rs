@@ -1,0 +1,155 @@
+//! Windows that are run together are the windows alone: losses and gradients of every model, with several
+//! layers and blocks, block by block and whole, over random graphs. And what they have in common is computed
+//! once.
+#![allow(clippy::unwrap_used)]
+
+use kymo_model::{Config, Exchanged, Frame, Graph, Model, Params, Passed, Together, loss_by_rows, zoo};
+use kymo_tensor::{Arena, Result, Shape, Tape, Var};
+use proptest::prelude::*;
+
+const FEATURES: usize = 3;
+
+/// Steps of a window, of which there are as many as `FEATURES` steps more allow.
+const WINDOW: usize = 3;
+
+/// Graphs of consecutive steps with their features.
+struct Steps {
+    vertices: usize,
+    graphs: Vec<Graph>,
+    features: Vec<f32>,
+}
+
+fn steps() -> impl Strategy<Value = Steps> {
+    (1usize..9, WINDOW..WINDOW + 4).prop_flat_map(|(vertices, steps)| {
+        let edge = (0..vertices as u32, 0..vertices as u32, prop_oneof![Just(1.0f32), 0.1f32..3.0]);
+        let graphs = prop::collection::vec(prop::collection::vec(edge, 0..20), steps);
+        let features = prop::collection::vec(-1.0f32..1.0, steps * vertices * FEATURES);
+        (graphs, features).prop_map(move |(graphs, features)| {
+            let graphs = graphs.iter().map(|edges| Graph::from_edges(vertices, edges).unwrap()).collect();
+            Steps { vertices, graphs, features }
+        })
+    })
+}
+
+/// The sum of squares at the last step of each window, each with a factor of its own.
+fn loss(tape: &mut Tape<'_>, windows: &[(usize, &Passed)]) -> Result<Var> {
+    let mut sums = Vec::new();
+    for &(number, passed) in windows {
+        let last = *passed.steps.last().unwrap();
+        let square = tape.multiply(last, last)?;
+        let sum = tape.sum(square)?;
+        sums.push(tape.scale(sum, 1.0 + number as f32)?);
+    }
+    tape.add_all(&sums)
+}
+
+/// The sum of all losses and its gradients, with as many windows on a tape as `at_once` says; how many
+/// operations all tapes had.
+fn run(
+    model: &dyn Model,
+    params: &Params,
+    steps: &Steps,
+    at_once: usize,
+    by_rows: bool,
+) -> (f32, Vec<Vec<f32>>, usize) {
+    let arena = Arena::new();
+    let starts: Vec<usize> = (0..=steps.graphs.len() - WINDOW).collect();
+    let mut sum = 0.0;
+    let mut gradients: Vec<Vec<f32>> = params.values.iter().map(|values| vec![0.0; values.len()]).collect();
+    let mut operations = 0;
+    for group in starts.chunks(at_once) {
+        let together = Together::default();
+        let together = (group.len() > 1).then_some(&together);
+        let mut tape = Tape::new(&arena);
+        let bound = params.bind(&mut tape).unwrap();
+        let (first, end) = (group[0], group[group.len() - 1] + WINDOW);
+        let mut frames = Vec::new();
+        for t in first..end {
+            let rows = steps.vertices * FEATURES;
+            let features = &steps.features[t * rows..(t + 1) * rows];
+            let features = tape.copied(Shape::new(steps.vertices, FEATURES), features).unwrap();
+            frames.push(Frame { together, ..Frame::new(&steps.graphs[t], features) });
+        }
+        let exchange = |&start: &usize| {
+            let window = &frames[start - first..start - first + WINDOW];
+            model.exchange(&mut tape, &bound, window, &[]).unwrap()
+        };
+        let all: Vec<Passed> = group.iter().map(exchange).collect();
+        let windows: Vec<Exchanged<'_>> =
+            all.iter().map(|passed| Exchanged { together, ..Exchanged::first(passed) }).collect();
+        let found = match by_rows {
+            true => loss_by_rows(&mut tape, model, &bound, &windows, &[], move |tape, _, passed, _| {
+                loss(tape, &group.iter().copied().zip(passed).collect::<Vec<_>>())
+            }),
+            false => {
+                let rows = |&window: &Exchanged<'_>| model.rows(&mut tape, &bound, window).unwrap();
+                let passed: Vec<Passed> = windows.iter().map(rows).collect();
+                loss(&mut tape, &group.iter().copied().zip(&passed).collect::<Vec<_>>())
+            }
+        };
+        let found = found.unwrap();
+        let made = tape.backward(found).unwrap();
+        for (sum, &var) in gradients.iter_mut().zip(bound.vars()) {
+            let gradient = made.read(var).unwrap().unwrap_or_default();
+            sum.iter_mut().zip(gradient.iter()).for_each(|(sum, value)| *sum += value);
+        }
+        sum += tape.value(found).unwrap()[0];
+        operations += tape.len();
+    }
+    (sum, gradients, operations)
+}
+
+fn model(recipe: &zoo::Recipe, layers: usize, blocks: usize) -> (Box<dyn Model>, Params) {
+    let config =
+        Config { features: FEATURES, hidden: 4, layers, blocks, heads: 2, window: 4, ..Config::default() };
+    let model = recipe.build(&config).unwrap();
+    let mut params = Params::new(model.slots(), 5).unwrap();
+    // Biases begin as zeros, which would hide mistakes.
+    params.values.iter_mut().flatten().enumerate().for_each(|(i, value)| *value += 0.01 * (i % 7) as f32);
+    (model, params)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn windows_together_are_the_windows_alone(
+        steps in steps(),
+        (layers, blocks) in prop_oneof![Just((1, 1)), Just((2, 1)), Just((1, 2)), Just((2, 3))],
+        by_rows: bool,
+    ) {
+        for recipe in zoo::ALL {
+            let (model, params) = model(recipe, layers, blocks);
+            let (expected, alone, _) = run(&*model, &params, &steps, 1, by_rows);
+            for at_once in [2, 4] {
+                let (found, together, _) = run(&*model, &params, &steps, at_once, by_rows);
+                prop_assert!((found - expected).abs() <= 1e-5 * (1.0 + expected.abs()), "{}", recipe.name);
+                for (found, expected) in together.iter().flatten().zip(alone.iter().flatten()) {
+                    prop_assert!(
+                        (found - expected).abs() <= 1e-4 * (1.0 + expected.abs()),
+                        "{}: {found} instead of {expected}", recipe.name
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// With the rows phase on the tape itself, what is shared is not there twice: of four windows of three steps,
+/// six steps are left of twelve.
+#[test]
+fn what_windows_have_in_common_is_computed_once() {
+    let edges: Vec<(u32, u32, f32)> = (0..40).map(|i| (i * 7 % 9, i * 5 % 9, 1.0)).collect();
+    let graphs = (0..6).map(|t| Graph::from_edges(9, &edges[t..]).unwrap()).collect();
+    let features = (0..6 * 9 * FEATURES).map(|i| (i as f32).sin()).collect();
+    let steps = Steps { vertices: 9, graphs, features };
+    for recipe in zoo::ALL {
+        for (layers, blocks) in [(1, 1), (2, 1), (1, 2)] {
+            let (model, params) = model(recipe, layers, blocks);
+            let [alone, together] = [1, 4].map(|at_once| run(&*model, &params, &steps, at_once, false).2);
+            // Each tape has parameters and features of its own, which are not counted.
+            let own = params.values.len() + FEATURES;
+            assert!(together + 3 * own < alone, "{}: {together} of {alone}", recipe.name);
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Windows of an iteration that are run together: the same training as one after the other, to rounding,
+//! whatever the model, task and number of windows; the same bits every time, and when it goes on after an
+//! interruption; and the memory that was said beforehand.
+
+use std::sync::Arc;
+
+use kymo_graph::Store;
+use kymo_model::zoo;
+use kymo_run::config::{Features, OptimiserName, Order};
+use kymo_run::schedule::Division;
+use kymo_run::{Settings, Worker, task};
+
+use super::fixture::{Sketch, iterations, rate, run, settings};
+use super::resume::{left_behind, run_in_pieces};
+
+/// The losses of all iterations of two epochs, and the parameters in the end.
+fn practise(settings: &Settings, store: &Arc<Store>) -> (Vec<f64>, Vec<Vec<f32>>) {
+    let mut worker = Worker::open(settings.clone(), store.clone()).unwrap();
+    let mut losses = Vec::new();
+    for epoch in 0..2 {
+        worker.begin_epoch(epoch, true);
+        let all = iterations(&worker.context, &Division::Groups, epoch);
+        worker.look_ahead(&all, Vec::new());
+        for iteration in &all {
+            losses.push(worker.iterate(iteration, rate(settings), false).unwrap().loss);
+        }
+    }
+    (losses, worker.replica.params.values.clone())
+}
+
+/// Settings whose updates show gradients as they are.
+fn plain(store: &Store, task: &str, model: &str) -> Settings {
+    let mut settings = settings(store.path(), task, model);
+    settings.train.optimiser = OptimiserName::Sgd;
+    settings.train.clip = 0.0;
+    settings.train.learning_rate = 0.02;
+    settings
+}
+
+#[test]
+fn windows_together_train_as_one_after_the_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Sketch::random(3, 13, 16).write(&folder.path().join("store"));
+    let sparse = Sketch::random(4, 13, 16).sparse().write(&folder.path().join("sparse"));
+    let mut turn = 0;
+    for task in task::ALL {
+        for recipe in zoo::ALL {
+            let store = if turn % 4 == 3 { &sparse } else { &store };
+            let mut settings = plain(store, task.name(), recipe.name);
+            settings.parallel.windows = 2 + turn % 7;
+            settings.parallel.order = if turn % 3 == 2 { Order::Random } else { Order::Runs };
+            settings.model.dropout = if turn % 2 == 0 { 0.3 } else { 0.0 };
+            settings.data.features = if turn % 3 == 1 { Features::Both } else { Features::Auto };
+            (settings.model.layers, settings.model.blocks) = (1 + turn % 2, 1 + usize::from(turn % 5 == 0));
+            turn += 1;
+            let what = format!("{}, {}, turn {turn}", recipe.name, task.name());
+            let (losses, params) = practise(&settings, store);
+            assert_eq!((&losses, &params), (&practise(&settings, store).0, &practise(&settings, store).1));
+            settings.parallel.share = false;
+            let (expected, alone) = practise(&settings, store);
+            assert_eq!(losses.len(), expected.len(), "{what}");
+            for (found, expected) in losses.iter().zip(&expected) {
+                assert!((found - expected).abs() <= 1e-4 * expected.abs(), "{what}: {found}, {expected}");
+            }
+            for (found, expected) in params.iter().flatten().zip(alone.iter().flatten()) {
+                assert!((found - expected).abs() <= 1e-5, "{what}: {found}, {expected}");
+            }
+        }
+    }
+}
+
+/// One worker is told what it needs; what it holds of buffers then is no more.
+#[test]
+fn memory_is_that_of_all_windows_together() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Sketch::random(5, 3000, 16).write(&folder.path().join("store"));
+    for model in ["t-gcn", "gat-lstm", "mpnn-lstm", "evolvegcn-o"] {
+        for task in ["node-regression", "link-prediction"] {
+            let mut settings = plain(&store, task, model);
+            (settings.model.hidden, settings.model.layers) = (32, 2);
+            let mut held = Vec::new();
+            for windows in [1, 6] {
+                settings.parallel.windows = windows;
+                settings.parallel.order = Order::Runs;
+                let mut worker = Worker::open(settings.clone(), store.clone()).unwrap();
+                let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+                pool.install(|| {
+                    for iteration in iterations(&worker.context, &Division::Groups, 0).iter().take(2) {
+                        worker.iterate(iteration, rate(&settings), false).unwrap();
+                    }
+                    let [row, blocks] = worker.context.buffers().unwrap();
+                    let (said, taken) = (3000 * row + blocks, worker.buffer_bytes() as u64);
+                    let what = format!("{model}, {task}, {windows} windows: {said} said, {taken} taken");
+                    assert!(taken <= said + said / 10, "{what}");
+                    // Edges of attention and pairs of links are not counted by vertices alone.
+                    assert!(taken >= said / 3, "{what}");
+                    held.push(taken);
+                });
+            }
+            assert!(held[0] < held[1], "{model}, {task}: {held:?}");
+        }
+    }
+}
+
+#[test]
+fn a_run_that_goes_on_has_the_bits_of_one_that_was_never_interrupted() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Sketch::random(6, 30, 16).write(&folder.path().join("store"));
+    for (number, order) in [Order::Runs, Order::Random].into_iter().enumerate() {
+        let mut settings = plain(&store, "node-regression", "wd-gcn");
+        (settings.parallel.windows, settings.parallel.order) = (3, order);
+        (settings.model.dropout, settings.run.checkpoint_windows) = (0.3, 1);
+        let [whole, parts] = ["whole", "parts"].map(|name| folder.path().join(format!("{name}{number}")));
+        run(&settings, &whole);
+        run_in_pieces(&settings, &parts, &[1, 2]);
+        assert!(left_behind(&whole) == left_behind(&parts), "{order:?}");
+    }
+}
