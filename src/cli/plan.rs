@@ -33,7 +33,7 @@ pub struct Plan {
     #[command(flatten)]
     choices: Choices,
     /// Share of a snapshot's cost that a window saves where the window before it on the same worker had the
-    /// snapshot, too. Schedulers that know reuse count it; training does not reuse anything yet
+    /// snapshot, too. Schedulers that know reuse count it; training measures it for itself
     #[arg(long, value_name = "RATIO")]
     reuse: Option<f64>,
     /// Look at all steps, however long that takes, and let METIS have all links

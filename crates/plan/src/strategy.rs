@@ -59,10 +59,10 @@ pub const ALL: &[Strategy] = &[
     scheduled("dygnex-l", "groups assigned by DyGNeX's integer program (cargo feature ilp)"),
     scheduled(
         "real",
-        "groups assigned by the best schedule found in time; a reuse given to `kymo plan` is counted (REAL)",
+        "groups assigned by the best schedule found in time, and overlapping ones run together (REAL)",
     ),
-    scheduled("real-g", "groups assigned by REAL's greedy algorithm"),
-    scheduled("real-l", "groups assigned by REAL's integer program (cargo feature ilp)"),
+    scheduled("real-g", "the same by REAL's greedy algorithm"),
+    scheduled("real-l", "the same by REAL's integer program (cargo feature ilp)"),
     Strategy {
         name: "esdg",
         about: "the snapshots of each group are divided among workers; hidden states are passed on (ESDG)",

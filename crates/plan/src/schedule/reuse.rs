@@ -118,6 +118,21 @@ impl Reuse {
         saved.get(first).and_then(|row| row.get(apart)).copied().unwrap_or(0.0)
     }
 
+    /// The same, and no pair saves more than the cheaper of the two costs: times that were measured by
+    /// themselves need not agree.
+    #[must_use]
+    pub fn within(mut self, costs: &[f64]) -> Reuse {
+        if let Reuse::Band { saved, .. } = &mut self {
+            for (first, row) in saved.iter_mut().enumerate() {
+                for (seconds, others) in row.iter_mut().zip(first + 1..) {
+                    let most = |group: usize| costs.get(group).copied().unwrap_or(0.0);
+                    *seconds = seconds.min(most(first)).min(most(others));
+                }
+            }
+        }
+        self
+    }
+
     /// How far apart two groups that share may be.
     pub fn width(&self) -> usize {
         match self {

@@ -407,11 +407,18 @@ impl Settings {
         match strategy::find(&parallel.strategy).map(|strategy| strategy.scheme) {
             // One worker has everything, whatever the strategy.
             _ if parallel.workers == 1 => self.windows_at_once(),
+            // DyGNeX and BLAD reuse nothing.
+            Ok(strategy::Scheme::Scheduled(name)) if !name.starts_with("real") => 1,
             Ok(strategy::Scheme::Scheduled(_)) => parallel.groups,
             Ok(strategy::Scheme::Cells { .. }) => 1,
             _ => self.windows_at_once().div_ceil(parallel.workers.max(1)),
         }
         .max(1)
+    }
+
+    /// Whether windows of a worker are run together where they overlap.
+    pub fn shares_windows(&self) -> bool {
+        self.windows_of_worker() > 1
     }
 
     /// Whether the loss is taken at every step of a window.

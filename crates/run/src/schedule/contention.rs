@@ -4,18 +4,16 @@
 //! of unequal bins the workers that are done leave their cores to the others, which then go faster than they
 //! were measured: an epoch takes less than its slowest bins say.
 
-/// Seconds of an epoch: `iterations[i][j]` are the windows that worker `j` trains in iteration `i`, `costs`
-/// what they took while all `workers` were at work, `closing` what closes an iteration, and `at_once` how
-/// many workers have all the cores they can use.
-pub fn epoch(
-    iterations: &[Vec<Vec<usize>>],
-    (costs, closing): (&[f64], f64),
-    workers: usize,
-    at_once: f64,
-) -> f64 {
-    let load = |bin: Option<&Vec<usize>>| bin.into_iter().flatten().map(|&window| costs[window]).sum();
-    let loads = |bins: &Vec<Vec<usize>>| (0..workers).map(|worker| load(bins.get(worker))).collect();
-    iterations.iter().map(|bins| closing + iteration(loads(bins), at_once)).sum()
+use kymo_plan::schedule::Instance;
+
+/// Seconds of an epoch: `iterations[i][j]` are the windows that worker `j` trains in iteration `i`, the
+/// instance has what they took while all workers were at work and what they save each other, and `at_once`
+/// says how many workers have all the cores they can use.
+pub fn epoch(iterations: &[Vec<Vec<usize>>], instance: &Instance, at_once: f64) -> f64 {
+    let load = |bin: Option<&Vec<usize>>| bin.map_or(0.0, |bin| instance.load(bin));
+    let workers = 0..instance.workers;
+    let loads = |bins: &Vec<Vec<usize>>| workers.clone().map(|worker| load(bins.get(worker))).collect();
+    iterations.iter().map(|bins| instance.overhead + iteration(loads(bins), at_once)).sum()
 }
 
 /// Seconds of one iteration, from the load of every worker.
@@ -33,6 +31,7 @@ fn iteration(mut loads: Vec<f64>, at_once: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use kymo_plan::schedule::Reuse;
     use proptest::prelude::*;
 
     use super::*;
@@ -43,9 +42,12 @@ mod tests {
         assert_eq!(iteration(vec![4.0, 1.0, 2.0, 4.0], 2.0), 1.0 + 0.75 + 1.0);
         assert_eq!(iteration(vec![3.0, 0.0, 0.0, 0.0], 2.0), 1.5);
         let iterations = [vec![vec![0, 1], vec![2]], vec![vec![3]]];
-        let costs = [1.0, 2.0, 2.0, 4.0];
-        assert_eq!(epoch(&iterations, (&costs, 0.5), 2, 2.0), 0.5 + 3.0 + 0.5 + 4.0);
-        assert_eq!(epoch(&iterations, (&costs, 0.5), 2, 1.0), 0.5 + 2.5 + 0.5 + 2.0);
+        let mut instance = Instance { overhead: 0.5, ..Instance::new(vec![1.0, 2.0, 2.0, 4.0], 2) };
+        assert_eq!(epoch(&iterations, &instance, 2.0), 0.5 + 3.0 + 0.5 + 4.0);
+        assert_eq!(epoch(&iterations, &instance, 1.0), 0.5 + 2.5 + 0.5 + 2.0);
+        // What windows save each other is saved.
+        instance.reuse = Reuse::Band { width: 1, saved: vec![vec![0.75], vec![], vec![], vec![]] };
+        assert_eq!(epoch(&iterations, &instance, 2.0), 0.5 + 2.25 + 0.5 + 4.0);
     }
 
     proptest! {

@@ -12,18 +12,21 @@
 use std::time::{Duration, Instant};
 
 use kymo_plan::price::Rates;
-use kymo_plan::schedule::{Limit, Schedule, find};
+use kymo_plan::schedule::{Instance, Limit, Reuse, Schedule, find};
 use kymo_plan::{Assignment, EpochPlan, Epochs};
 use kymo_trace::Kind;
 use kymo_trace::schema::{RunFolder, ScheduleRecord};
 
 use super::cost_cache::{self, CachedCosts, Key, STALE};
 use super::costs::{self, Source};
-use super::profile::{Measurements, Profile};
+use super::profile::{self, Measurements, Profile};
 use super::strategy::{Division, ask};
 use super::told::{announce, from_text, record, times_from_text, times_to_text, to_text};
 use crate::error::{Error, Result};
 use crate::step::{WindowTimes, Worker};
+
+/// Pairs of windows that are run to find out what they save each other.
+const PAIRS: usize = 4;
 
 /// The most seconds that a scheduler may take, however long an epoch takes.
 const LONGEST: f64 = 60.0;
@@ -107,7 +110,8 @@ impl Controller {
                 folder.write_profile(profile)?;
             }
             let limit = Limit { clock: false, ..limit(settings) };
-            told = self.decide(worker, scheduler, (known.windows, known.closing), &limit, folder, tell)?;
+            let instance = ask(&worker.context, known.windows, known.closing, known.reuse)?;
+            told = self.decide(worker, scheduler, &instance, &limit, folder, tell)?;
         }
         self.follow(worker, told)
     }
@@ -117,15 +121,14 @@ impl Controller {
         &mut self,
         worker: &Worker,
         scheduler: &str,
-        (costs, closing): (Vec<f64>, f64),
+        instance: &Instance,
         limit: &Limit,
         folder: Option<&RunFolder>,
         tell: &mut Tell<'_>,
     ) -> Result<Vec<u8>> {
-        let instance = ask(&worker.context, costs, closing)?;
-        let found = find(scheduler)?.schedule(&instance, limit)?;
+        let found = find(scheduler)?.schedule(instance, limit)?;
         found.note.iter().for_each(|note| tell(note));
-        let record = record(worker, &found, (&instance.costs, closing));
+        let record = record(worker, &found, instance);
         if let Some(folder) = folder {
             folder.write_schedule(&record)?;
         }
@@ -165,7 +168,7 @@ impl Controller {
         let mut told = Vec::new();
         if let Some(cached) = &self.cached {
             let costs = cached.windows(&worker.context, &self.epochs.windows)?;
-            let instance = ask(&worker.context, costs, cached.closing)?;
+            let instance = ask(&worker.context, costs, cached.closing, Reuse::None)?;
             let found = find(scheduler)?.schedule(&instance, &limit(worker.settings()))?;
             found.note.iter().for_each(|note| tell(note));
             let seconds = found.seconds;
@@ -250,13 +253,15 @@ impl Controller {
         let mut told = Vec::new();
         if worker.group.leads() {
             self.fit(worker, tell)?;
+            self.measure_savings(worker, tell)?;
             if let Some(folder) = folder {
                 folder.write_profile(&self.profile.record())?;
             }
             let time = Duration::from_secs_f64((2.0 * seconds).clamp(2e-3, LONGEST));
             let limit = Limit { time, ..limit(worker.settings()) };
-            let costs = (self.profile.costs(), self.profile.closing);
-            told = self.decide(worker, scheduler, costs, &limit, folder, tell)?;
+            let reuse = profile::reuse(&self.profile.record(), &self.epochs.windows)?;
+            let instance = ask(&worker.context, self.profile.costs(), self.profile.closing, reuse)?;
+            told = self.decide(worker, scheduler, &instance, &limit, folder, tell)?;
         }
         self.follow(worker, told)?;
         worker.group.recorder.record(Kind::Plan, "schedule", begun, 0);
@@ -300,6 +305,32 @@ impl Controller {
         // What is left of the epoch of the busiest worker closes its iterations.
         let iterations = self.epochs.iterations().max(1);
         self.profile.add_closing(((seconds - longest) / iterations as f64).max(0.0));
+        Ok(())
+    }
+
+    /// Finds out what neighbouring windows save that are run together, where they will be: some pairs are run
+    /// together and one by one, of which nothing is learnt.
+    fn measure_savings(&mut self, worker: &mut Worker, tell: &mut Tell<'_>) -> Result<()> {
+        let windows = &self.epochs.windows;
+        if !worker.settings().shares_windows() || windows.len() < 2 {
+            return Ok(());
+        }
+        let firsts = (0..PAIRS).map(|pair| (windows.len() - 1) * (2 * pair + 1) / (2 * PAIRS));
+        let mut saved = Vec::with_capacity(PAIRS);
+        for first in firsts {
+            let pair = [first, first + 1].map(|number| windows[number].clone());
+            // Once to bring both into memory.
+            worker.time(&pair)?;
+            let alone = worker.time(&pair[..1])? + worker.time(&pair[1..])?;
+            let together = worker.time(&pair)?;
+            saved.push((first, 1.0 - together / alone.max(f64::MIN_POSITIVE)));
+        }
+        if let Some(ratio) = self.profile.add_savings(windows, &saved) {
+            tell(&format!(
+                "windows that are run together save {:.0} % of the time of each snapshot that they share",
+                100.0 * ratio
+            ));
+        }
         Ok(())
     }
 

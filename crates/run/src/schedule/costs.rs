@@ -9,6 +9,7 @@ use std::path::Path;
 
 use kymo_graph::Step;
 use kymo_plan::price::{Job, Rates, closing_seconds, window_seconds};
+use kymo_plan::schedule::Reuse;
 use kymo_plan::{Assignment, Window};
 use kymo_trace::schema::{ProfileRecord, RunFolder, check_iterations, folder, read};
 
@@ -46,6 +47,8 @@ pub struct KnownCosts {
     pub windows: Vec<f64>,
     /// Seconds that close an iteration.
     pub closing: f64,
+    /// What windows save each other that are run together.
+    pub reuse: Reuse,
     /// Where they were measured, if they were.
     pub profile: Option<ProfileRecord>,
 }
@@ -60,7 +63,8 @@ pub fn known(context: &RunContext, workers: usize, rates: Rates) -> Result<Optio
     let record: ProfileRecord = read(path)?.ok_or_else(|| no_file(path))?;
     check_profile(&record, context).map_err(|problem| Error::file(path, problem))?;
     let (windows, closing) = (profile::costs(&record), record.closing);
-    Ok(Some(KnownCosts { windows, closing, profile: Some(record) }))
+    let reuse = profile::reuse(&record, &context.windows())?;
+    Ok(Some(KnownCosts { windows, closing, reuse, profile: Some(record) }))
 }
 
 /// What windows would take on a machine of these rates: all steps have the same vertices, so windows differ
@@ -82,6 +86,7 @@ fn estimated(context: &RunContext, workers: usize, rates: Rates) -> Result<Known
     Ok(KnownCosts {
         windows: window_seconds(&job, rates)?,
         closing: closing_seconds(&job, rates),
+        reuse: Reuse::None,
         profile: None,
     })
 }

@@ -15,9 +15,11 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use kymo_graph::Step;
+use kymo_plan::schedule::Reuse;
 use kymo_trace::schema::{EXPLAINED, ProfileRecord, STAGES, SnapshotCost};
 
 use super::cost_model::{CostModel, Measured};
+use crate::error::Result;
 use crate::step::{Stages, WindowTimes};
 
 /// What was measured of windows, in the order of time.
@@ -64,6 +66,19 @@ pub fn costs(record: &ProfileRecord) -> Vec<f64> {
     record.seconds.iter().map(whole).collect()
 }
 
+/// What windows of a profile save each other that are run together: the measured part of what the snapshots
+/// cost that they share (REAL, appendix G); nothing where that was not measured.
+pub fn reuse(record: &ProfileRecord, windows: &[Range<Step>]) -> Result<Reuse> {
+    let Some(ratio) = record.reuse else { return Ok(Reuse::None) };
+    let mut steps = vec![0.0; windows.iter().map(|window| window.end).max().unwrap_or(0)];
+    for snapshot in &record.snapshots {
+        if let Some(seconds) = steps.get_mut(snapshot.step) {
+            *seconds = snapshot.stages.iter().sum();
+        }
+    }
+    Ok(Reuse::from_snapshots(ratio, windows, &steps)?.within(&costs(record)))
+}
+
 impl Profile {
     /// Nothing measured of any window.
     pub fn new(windows: usize) -> Profile {
@@ -75,6 +90,7 @@ impl Profile {
             version: ProfileRecord::VERSION,
             common: Vec::new(),
             closing: 0.0,
+            reuse: None,
             model: None,
             snapshots: Vec::new(),
         };
@@ -110,6 +126,23 @@ impl Profile {
             seconds.push(times.total().to_vec());
             all.push(times);
         }
+    }
+
+    /// Takes in what neighbouring windows save that are run together: of each pair, told by the number of the
+    /// first, the part of the seconds of both. The part of a common snapshot's seconds that this comes to;
+    /// nothing where windows have none.
+    pub fn add_savings(&mut self, windows: &[Range<Step>], saved: &[(usize, f64)]) -> Option<f64> {
+        let costs = self.costs();
+        let seconds: BTreeMap<Step, f64> =
+            self.record.snapshots.iter().map(|cost| (cost.step, cost.stages.iter().sum())).collect();
+        let ratio = |&(first, saved): &(usize, f64)| {
+            let common = windows[first + 1].start..windows[first].end;
+            let common: f64 = seconds.range(common).map(|(_, seconds)| seconds).sum();
+            (common > 0.0).then(|| saved * (costs[first] + costs[first + 1]) / common)
+        };
+        let ratios: Vec<f64> = saved.iter().filter_map(ratio).collect();
+        self.record.reuse = (!ratios.is_empty()).then(|| median(ratios).clamp(0.0, 1.0));
+        self.record.reuse
     }
 
     /// Adds the seconds that closed each iteration of an epoch.
@@ -217,6 +250,18 @@ mod tests {
         let text = serde_json::to_string(&profile.record()).unwrap();
         let read: ProfileRecord = serde_json::from_str(&text).unwrap();
         assert_eq!((costs(&read), read.closing), (profile.costs(), 0.5));
+        // Two neighbours have one snapshot in common, and saved a tenth of the time of both.
+        let windows: Vec<Range<Step>> = (0..20).map(|start| start..start + 2).collect();
+        let (saved, of) = (0.1 * (profile.costs()[4] + profile.costs()[5]), whole(5).iter().sum::<f64>());
+        let ratio = profile.add_savings(&windows, &[(4, 0.1)]).unwrap();
+        assert!((ratio - saved / of).abs() < 1e-12);
+        let found = reuse(&profile.record(), &windows).unwrap();
+        assert!((found.saved(4, 5) - saved).abs() < 1e-12 && found.saved(4, 6) == 0.0);
+        assert_eq!(reuse(&read, &windows).unwrap(), Reuse::None);
+        // Never more than either costs, whatever was measured; and nothing where nothing is in common.
+        assert_eq!(profile.add_savings(&windows, &[(4, 3.0)]), Some(1.0));
+        let apart: Vec<Range<Step>> = (0..20).map(|start| 2 * start..2 * start + 2).collect();
+        assert_eq!(profile.add_savings(&apart, &[(4, 0.1)]), None);
         let earlier = r#"{
             "machine": "", "stages": ["load", "structure", "rows", "back"], "seconds": [[[1, 2, 3, 4]]],
             "closing": 0, "model": null, "shared_out": [],

@@ -234,17 +234,19 @@ impl Division {
         // left, or those of the cost model.
         let known = costs::known(context, workers, rates)?;
         let clock = known.is_none();
-        let (costs, closing) = match (known, cached(context, &windows, workers)?) {
-            (Some(known), _) => (known.windows, known.closing),
-            (None, Some(cached)) => cached,
-            (None, None) => (window_seconds(&job, rates)?, closing_seconds(&job, rates)),
+        let (costs, closing, measured) = match (known, cached(context, &windows, workers)?) {
+            (Some(known), _) => (known.windows, known.closing, known.reuse),
+            (None, Some((costs, closing))) => (costs, closing, Reuse::None),
+            (None, None) => (window_seconds(&job, rates)?, closing_seconds(&job, rates), Reuse::None),
         };
         // Whether windows fit into memory is checked with the plan as a whole, which says what to do about
         // it.
         let mut instance = instance(costs, closing, &settings);
-        if let Some(ratio) = reuse {
-            instance.reuse = Reuse::from_ratio(ratio, &windows, &instance.costs)?;
-        }
+        instance.reuse = match reuse {
+            Some(ratio) => Reuse::from_ratio(ratio, &windows, &instance.costs)?,
+            None if settings.shares_windows() => measured,
+            None => Reuse::None,
+        };
         let limit = Limit { seed: settings.train.seed, gap: 0.001, clock, ..Limit::default() };
         let found = find(scheduler)?.schedule(&instance, &limit)?;
         let chart = Gantt::new(&instance, &found.schedule).to_string();
@@ -267,8 +269,9 @@ fn instance(costs: Vec<f64>, closing: f64, settings: &Settings) -> Instance {
     instance
 }
 
-/// The question for a scheduler, with the memory that windows need and workers have.
-pub fn ask(context: &RunContext, costs: Vec<f64>, closing: f64) -> Result<Instance> {
+/// The question for a scheduler, with what windows save each other, the memory that they need and workers
+/// have.
+pub fn ask(context: &RunContext, costs: Vec<f64>, closing: f64, reuse: Reuse) -> Result<Instance> {
     let (settings, windows) = (&context.settings, context.windows());
     let workers = settings.parallel.workers;
     let epoch = context.epochs(workers, Assignment::InTurns(settings.windows_at_once())).plan(0);
@@ -285,7 +288,8 @@ pub fn ask(context: &RunContext, costs: Vec<f64>, closing: f64) -> Result<Instan
         sample: None,
     };
     let each = context.memory_of_worker()?;
-    Ok(instance(costs, closing, settings).with_memory(window_bytes(&job)?, each as u64))
+    let instance = instance(costs, closing, settings).with_memory(window_bytes(&job)?, each as u64);
+    Ok(if settings.shares_windows() { Instance { reuse, ..instance } } else { instance })
 }
 
 /// Seconds of windows and of closing an iteration that earlier runs on this machine left, if they may be

@@ -1,6 +1,6 @@
 //! What is told of schedules: to other workers, to the user, and in the folder of the run.
 
-use kymo_plan::schedule::{Schedule, Scheduled};
+use kymo_plan::schedule::{Instance, Schedule, Scheduled};
 use kymo_plan::{Assignment, Epochs};
 use kymo_trace::schema::ScheduleRecord;
 
@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::step::{WindowTimes, Worker};
 
 /// What is known of a schedule by these costs, as it is written into the folder.
-pub(super) fn record(worker: &Worker, found: &Scheduled, (costs, closing): (&[f64], f64)) -> ScheduleRecord {
+pub(super) fn record(worker: &Worker, found: &Scheduled, instance: &Instance) -> ScheduleRecord {
     let (parallel, iterations) = (&worker.settings().parallel, &found.schedule.iterations);
     ScheduleRecord {
         version: ScheduleRecord::VERSION,
@@ -19,7 +19,7 @@ pub(super) fn record(worker: &Worker, found: &Scheduled, (costs, closing): (&[f6
         by: found.by.to_owned(),
         note: found.note.clone(),
         seconds: found.seconds,
-        predicted: contention::epoch(iterations, (costs, closing), parallel.workers, at_once()),
+        predicted: contention::epoch(iterations, instance, at_once()),
         calibration: None,
         bound: found.bound,
         gap: found.gap(),

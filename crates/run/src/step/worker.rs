@@ -305,6 +305,18 @@ impl Worker {
         Group::all(iteration.of(self.group.rank()), together)
     }
 
+    /// Seconds that windows take that are run together, or of one that is alone; nothing is learnt of them.
+    pub fn time(&mut self, windows: &[Range<Step>]) -> Result<f64> {
+        let whole = |steps: &Range<Step>| Batch::whole(Window { number: 0, steps: steps.clone(), salt: 0 });
+        let batches: Vec<Batch> = windows.iter().map(whole).collect();
+        let (begun, mut gradient) = (Instant::now(), GradientSum::default());
+        gradient.begin(self.replica.params.values.iter().map(Vec::len));
+        for group in Group::all(&batches, [windows.len(), usize::MAX]) {
+            self.train_on(&group, &mut gradient)?;
+        }
+        Ok(begun.elapsed().as_secs_f64())
+    }
+
     /// Adds the gradient of windows that are run together; their edges.
     fn train_on(&mut self, group: &Group<'_>, gradient: &mut GradientSum) -> Result<u64> {
         self.snapshots().check(&group.batch.neighbourhood)?;

@@ -43,6 +43,10 @@ pub struct ProfileRecord {
     /// of several epochs the median.
     #[serde(deserialize_with = "number::one")]
     pub closing: f64,
+    /// The part of a snapshot's seconds that two windows save which have it in common and are run together;
+    /// missing where that was not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reuse: Option<f64>,
     /// The linear model of the costs, where there are enough windows to fit one.
     #[serde(default)]
     pub model: Option<CostModelRecord>,
@@ -88,6 +92,9 @@ impl ProfileRecord {
             check(&|| format!("snapshots[{number}].stages"), &snapshot.stages)?;
         }
         number::check_seconds(|| "closing".into(), self.closing)?;
+        if let Some(reuse) = self.reuse.filter(|reuse| !(0.0..=1.0).contains(reuse)) {
+            return Err(format!("reuse is {reuse}, expected a part from 0 to 1"));
+        }
         let Some(CostModelRecord { vertex, edge, snapshot, .. }) = self.model else { return Ok(()) };
         [("vertex", vertex), ("edge", edge), ("snapshot", snapshot)]
             .into_iter()
@@ -137,6 +144,7 @@ mod tests {
             seconds: vec![vec![vec![0.1, 0.2, 0.3, 0.4, 0.5, 0.6]; 2]; 3],
             common: vec![vec![0.0, 0.1, 0.0, 0.0, 0.1, 0.6]; 3],
             closing: 1e-3,
+            reuse: Some(0.4),
             model: Some(CostModelRecord {
                 vertex: 1e-9,
                 edge: 2e-9,
