@@ -122,7 +122,9 @@ def torch(args, folder, store, model, variant, checkpoint):
         # On as many threads as Kymo has, whatever the machine has; nothing compiled before.
         environment = os.environ | {"TORCHINDUCTOR_CACHE_DIR": compiled, "OMP_NUM_THREADS": str(args.threads)}
         printed, begun, memory = run(
-            [*command, args.epochs, args.stride, args.threads, args.windows], folder / "torch.log", env=environment
+            [*command, args.epochs, args.stride, args.threads, args.windows],
+            folder / "torch.log",
+            env=environment,
         )
     told = json.loads(printed.splitlines()[-1])
     ends = [told["prepared"], *told["ends"]]

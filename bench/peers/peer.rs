@@ -200,11 +200,11 @@ impl Peer {
                 &mut tape,
                 &*self.model,
                 &bound,
-                Exchanged::first(&exchanged),
+                &[Exchanged::first(&exchanged)],
                 &head,
                 move |tape, rows, outputs, head| {
-                    let mut losses = Vec::with_capacity(outputs.steps.len());
-                    for (&output, target) in outputs.steps.iter().zip(targets) {
+                    let mut losses = Vec::with_capacity(outputs[0].steps.len());
+                    for (&output, target) in outputs[0].steps.iter().zip(targets) {
                         let Some(target) = target else { continue };
                         let target = tape.held_rows(1, target, rows.clone())?;
                         let prediction = tape.linear(output, head[0], head[1])?;

@@ -119,8 +119,8 @@ pub fn rows_by_step<'a>(
     Ok(passed)
 }
 
-/// The sum of a loss over the vertices, with the rows phase and the loss run block by block: of one window, or
-/// of several that are run together and share what they have in common.
+/// The sum of a loss over the vertices, with the rows phase and the loss run block by block: of one window,
+/// or of several that are run together and share what they have in common.
 ///
 /// `extra` are shared matrices the loss needs besides (a head's weights); `loss` gets the rows it is asked
 /// about, the embeddings of those rows for every snapshot of every window with what they leave behind, and

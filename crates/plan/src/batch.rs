@@ -102,8 +102,8 @@ impl Batch {
 }
 
 /// Windows that are run together, by their places in the order that they were given in: those that overlap,
-/// as long as all steps of a group are no more than `span`. Groups come in the order of their first window, in
-/// that of time.
+/// as long as all steps of a group are no more than `span`. Groups come in the order of time, and so do their
+/// windows.
 pub fn overlapping(windows: &[Range<Step>], span: usize) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = (0..windows.len()).collect();
     order.sort_by_key(|&place| (windows[place].start, windows[place].end));

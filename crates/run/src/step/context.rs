@@ -108,13 +108,12 @@ impl RunContext {
             let problem = format!("{name} sees a window at a time and hands nothing over; choose windows");
             return Err(Error::settings("train.mode", problem));
         }
-        let (most, stride) = (settings.windows_of_worker(), settings.train.stride);
+        let windows = goal.split().windows(&settings).len();
+        let (most, stride) = (settings.windows_of_worker().min(windows).max(1), settings.train.stride);
         // Two windows share whatever they have in common; more are expected to follow each other.
-        let span = match most {
-            1 => window,
-            _ => window.saturating_add((most - 1).saturating_mul(stride)).max(2 * window - 1),
-        };
-        let together = [most, span.min(store.steps().max(1))];
+        let apart = (most - 1).saturating_mul(stride);
+        let span = window.saturating_add(apart).max(window.saturating_mul(2).saturating_sub(1));
+        let together = [most, if most == 1 { window } else { span.min(store.steps()) }];
         // All workers are threads of this process where nothing is said.
         let alone = Sharing { workers: settings.parallel.workers.max(1), processes: 1 };
         Ok(Arc::new(RunContext {

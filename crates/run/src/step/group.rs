@@ -20,7 +20,8 @@ pub struct Group<'i> {
 }
 
 impl<'i> Group<'i> {
-    /// The windows of these batches, at most so many steps at a time where more than one `may_be` together.
+    /// The windows of these batches, those together that overlap where more than one `may_be`: at most this
+    /// number of steps at a time.
     pub fn all(batches: &'i [Batch], [may_be, steps]: [usize; 2]) -> Vec<Group<'i>> {
         let windows = |batch: &'i Batch| batch.windows.iter().map(move |window| (batch, window));
         let all: Vec<(&Batch, &Window)> = batches.iter().flat_map(windows).collect();

@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use kymo_graph::Progress;
+use kymo_plan::schedule::Reuse;
 use kymo_plan::strategy::Scheme;
 use kymo_run::artifact::Checkpoint;
 use kymo_run::artifact::Folder;
@@ -11,7 +12,7 @@ use kymo_run::config::{OptimiserName, RateName};
 use kymo_run::schedule::ask;
 use kymo_run::train::{Ending, Observer};
 use kymo_run::{RunContext, Session, Settings};
-use kymo_trace::schema::RunFolder;
+use kymo_trace::schema::{ProfileRecord, RunFolder};
 
 use super::fixture::{Onlooker, Sketch, run, settings, strategies};
 
@@ -179,11 +180,62 @@ fn schedulers_know_what_windows_need_and_workers_have() {
     settings.run.memory = "3MiB".into();
     let context = RunContext::open(settings, store).unwrap();
     let windows = context.windows().len();
-    let instance = ask(&context, vec![1.0; windows], 0.5).unwrap();
+    let instance = ask(&context, vec![1.0; windows], 0.5, Reuse::None).unwrap();
     assert_eq!((instance.workers, instance.most, instance.overhead), (2, 2, 0.5));
     assert_eq!(instance.budget, 3 * (1 << 20) / 2);
     // At least its three snapshots of 12 vertices with 3 features each.
     assert!(instance.memory.len() == windows && instance.memory.iter().all(|&bytes| bytes > 3 * 12 * 3 * 4));
     instance.check().unwrap();
     assert!(instance.with_memory(vec![9; windows], 8).check().is_err());
+}
+
+#[test]
+fn schedulers_of_real_know_what_windows_save_and_no_others_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Sketch::random(37, 12, 16).write(&folder.path().join("store"));
+    let asked = |strategy: &str, share: bool| {
+        let mut settings = scheduled(store.path(), strategy);
+        settings.parallel.share = share;
+        let context = RunContext::open(settings, store.clone()).unwrap();
+        let windows = context.windows();
+        let reuse = Reuse::from_ratio(0.5, &windows, &vec![1.0; windows.len()]).unwrap();
+        let instance = ask(&context, vec![1.0; windows.len()], 0.5, reuse.clone()).unwrap();
+        (instance.reuse == reuse, instance.reuse == Reuse::None)
+    };
+    assert_eq!(asked("real", true), (true, false));
+    assert_eq!(asked("real-g", true), (true, false));
+    for (strategy, share) in [("real", false), ("dygnex", true), ("blad", true)] {
+        assert_eq!(asked(strategy, share), (false, true), "{strategy}");
+    }
+}
+
+/// What pairs of windows save is measured, told, written down, and taken from there by another run.
+#[test]
+fn what_windows_save_is_measured_before_they_are_scheduled() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Sketch::random(38, 400, 16).write(&folder.path().join("store"));
+    let mut settings = scheduled(store.path(), "real");
+    let path = folder.path().join("run");
+    run(&settings, &path);
+    let files = RunFolder::open(&path).unwrap();
+    let profile = files.profile().unwrap().unwrap();
+    assert!(profile.reuse.is_some_and(|reuse| (0.0..=1.0).contains(&reuse)), "{:?}", profile.reuse);
+    let schedule = files.schedule().unwrap().unwrap();
+    assert!(schedule.predicted <= schedule.seconds * (1.0 + 1e-9));
+    // A ratio that was told is used: every pair of neighbours saves, and is scheduled together.
+    let told = folder.path().join("told.json");
+    std::fs::write(&told, serde_json::to_vec(&ProfileRecord { reuse: Some(0.9), ..profile }).unwrap())
+        .unwrap();
+    settings.parallel.costs = told.to_string_lossy().into_owned();
+    let second = folder.path().join("second");
+    run(&settings, &second);
+    let schedule = RunFolder::open(&second).unwrap().schedule().unwrap().unwrap();
+    let pairs = schedule.iterations.iter().flatten().filter(|bin| bin.len() == 2);
+    assert!(pairs.clone().count() > 0 && pairs.clone().all(|bin| bin[0].abs_diff(bin[1]) < 3));
+    // Another scheduler neither measures nor knows it.
+    let mut settings = scheduled(store.path(), "dygnex");
+    settings.parallel.profile_epochs = 2;
+    let third = folder.path().join("third");
+    run(&settings, &third);
+    assert_eq!(RunFolder::open(&third).unwrap().profile().unwrap().unwrap().reuse, None);
 }
