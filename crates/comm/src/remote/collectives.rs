@@ -161,7 +161,7 @@ impl Remote {
             if let Some(error) = self.shared.failed() {
                 return Err(error.clone());
             }
-            self.patience.pause(begun.elapsed());
+            self.patience.pause(begun.elapsed(), true);
         }
     }
 

@@ -168,9 +168,7 @@ impl Shared {
         let (mut looked, mut missed) = (Instant::now(), None);
         while !self.ended.load(Ordering::Acquire) {
             // A worker that waits moves messages itself, and two would be in each other's way.
-            if lock(&self.waits).is_none() {
-                self.progress();
-            }
+            let under_way = lock(&self.waits).is_none() && self.progress();
             let (due, lost) = {
                 let mut health = lock(&self.health);
                 (health.is_due(), health.lost())
@@ -193,7 +191,7 @@ impl Shared {
                 let watched = lock(&self.health).watched();
                 watched.for_each(|to| self.say(to, &Word::Beat(waits)));
             }
-            std::thread::sleep(self.nap());
+            std::thread::sleep(self.nap(under_way));
         }
     }
 
@@ -215,12 +213,13 @@ impl Shared {
         others.for_each(|to| self.say(to, &Word::Lost(lost, 0, why.clone())));
     }
 
-    /// Short while messages are moving, longer where nothing has moved for a while.
-    fn nap(&self) -> Duration {
+    /// Short while messages are moving, longer where nothing has moved for a while: a look costs the worker
+    /// beside it a part of its core.
+    fn nap(&self, under_way: bool) -> Duration {
         let moved = Duration::from_nanos(self.moved.load(Ordering::Relaxed));
-        match self.begun.elapsed().saturating_sub(moved) < Duration::from_millis(20) {
+        match under_way || self.begun.elapsed().saturating_sub(moved) < Duration::from_millis(4) {
             true => Duration::from_micros(200),
-            false => Duration::from_millis(1),
+            false => Duration::from_millis(2),
         }
     }
 }
@@ -301,14 +300,14 @@ impl Remote {
         let begun = Instant::now();
         *lock(&self.shared.waits) = Some((from, begun));
         let found = loop {
-            self.shared.progress();
+            let under_way = self.shared.progress();
             if let Some(found) = look() {
                 break Ok(found);
             }
             if let Some(error) = self.shared.failed() {
                 break Err(error.clone());
             }
-            self.patience.pause(begun.elapsed());
+            self.patience.pause(begun.elapsed(), under_way);
         };
         *lock(&self.shared.waits) = None;
         found

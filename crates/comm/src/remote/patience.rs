@@ -3,6 +3,10 @@
 
 use std::time::Duration;
 
+/// The shortest and the longest sleep between two looks.
+const SHORTEST: Duration = Duration::from_micros(50);
+const LONGEST: Duration = Duration::from_millis(1);
+
 /// How long to look before sleeping.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
@@ -22,11 +26,14 @@ impl Patience {
         Patience { looks }
     }
 
-    /// Passes the time between two looks, after having waited this long.
-    pub fn pause(&self, waited: Duration) {
+    /// Passes the time between two looks, after having waited this long: the longer that was, the longer, so
+    /// that looking takes a small part of it and what is waited for comes a few per cent later at most. What
+    /// is `under_way` from here has to be pushed on.
+    pub fn pause(&self, waited: Duration, under_way: bool) {
+        let longest = if under_way { SHORTEST } else { LONGEST };
         match waited < self.looks {
             true => std::thread::yield_now(),
-            false => std::thread::sleep(Duration::from_micros(50)),
+            false => std::thread::sleep((waited / 32).clamp(SHORTEST, longest)),
         }
     }
 }
