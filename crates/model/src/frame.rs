@@ -5,7 +5,7 @@ use kymo_tensor::{Of, Result, Shape, Tape, Var};
 use crate::graph::{Graph, Normalisation, Weighted};
 use crate::halo::HaloView;
 use crate::reuse::{Input, ReuseSlots, SlotKey, Version};
-use crate::together::{Together, once};
+use crate::together::Common;
 
 /// A matrix of a snapshot that rows are multiplied by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,8 +56,8 @@ pub struct Frame<'a> {
     pub reuse: Option<Reuse<'a>>,
     /// What lies elsewhere, where the rows are not all there are.
     pub halo: Option<HaloView<'a>>,
-    /// What windows share that are run together, where several are.
-    pub together: Option<&'a Together>,
+    /// What windows share of it that are run together, where several are.
+    pub common: Option<Common<'a>>,
 }
 
 /// Where products of a snapshot are kept.
@@ -72,7 +72,7 @@ pub struct Reuse<'a> {
 impl<'a> Frame<'a> {
     /// A snapshot of which nothing is kept.
     pub fn new(graph: &'a Graph, features: Var) -> Frame<'a> {
-        Frame { graph, features, reuse: None, halo: None, together: None }
+        Frame { graph, features, reuse: None, halo: None, common: None }
     }
 
     /// The same snapshot as a block above another sees it, which made these rows of it: they change with the
@@ -80,7 +80,7 @@ impl<'a> Frame<'a> {
     pub fn above(&self, features: Var) -> Frame<'a> {
         let halo = self.halo.map(|view| HaloView { features: None, ..view });
         // Time has come in: no other window has these rows.
-        Frame { features, reuse: None, halo, together: None, ..*self }
+        Frame { features, reuse: None, halo, common: None, ..*self }
     }
 
     /// `x` with the rows of neighbours elsewhere, where it is the features and they are known.
@@ -108,14 +108,22 @@ impl<'a> Frame<'a> {
 
     /// What a part of a model makes of `x`, which follows from the snapshot alone: once, however many windows
     /// that are run together have it.
-    pub fn once(&self, part: &'static str, x: Var, make: impl FnOnce() -> Result<Var>) -> Result<Var> {
-        once(self.together, (part, 0), [self.features, x], make)
+    pub fn once(
+        &self,
+        part: (&'static str, usize),
+        x: Var,
+        make: impl FnOnce() -> Result<Var>,
+    ) -> Result<Var> {
+        match self.common {
+            Some(common) => common.once(part, x, make),
+            None => make(),
+        }
     }
 
     /// `x` multiplied by a matrix of the snapshot; `input` says what `x` is.
     pub fn product(&self, tape: &mut Tape<'a>, input: Input, matrix: Matrix, x: Var) -> Result<Var> {
         let part = ("product", matrix.number());
-        once(self.together, part, [self.features, x], || self.product_alone(tape, input, matrix, x))
+        self.once(part, x, || self.product_alone(tape, input, matrix, x))
     }
 
     fn product_alone(&self, tape: &mut Tape<'a>, input: Input, matrix: Matrix, x: Var) -> Result<Var> {

@@ -4,39 +4,68 @@
 //! comes in is then the same in every window that has the snapshot: it is put on the tape once, all windows
 //! go on from there, and the backward pass adds up what they send back before it goes through it, once.
 //!
-//! A model says what that is by asking for it here. What is made is told apart by the matrices that it is
-//! made of: what follows from the state of a window is another matrix in each, and never taken for that of
-//! another window.
+//! A model says what that is by asking for it here. What is made is told apart by the snapshot and by the
+//! matrix that it is made of: what follows from the state of a window is another matrix in each, and never
+//! taken for that of another window. Snapshots may have the same matrix of features, where these are learnt.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use kymo_tensor::{Result, Var};
 
-/// What is made, by which part of a model, and of what.
-type Key = (&'static str, usize, [Var; 2]);
+/// What is made: by which part of a model, at which snapshot, where that matters, and of what.
+type Key = (&'static str, usize, Option<usize>, Var);
 
 /// Windows that are run on one tape: what has been made for all of them so far.
 #[derive(Debug, Default)]
 pub struct Together(RefCell<BTreeMap<Key, Var>>);
 
-/// What a part of a model, told by its name and a number, makes of matrices; what another window made of
-/// them, if there was one. A window that is alone makes everything itself.
+/// A snapshot of windows that are run together.
+#[derive(Clone, Copy, Debug)]
+pub struct Common<'t> {
+    /// What has been made.
+    pub together: &'t Together,
+    /// Its number among the snapshots on the tape.
+    pub snapshot: usize,
+}
+
+impl Common<'_> {
+    /// What a part of a model, told by its name and a number, makes of a matrix at this snapshot; what
+    /// another window made of it, if there was one.
+    pub fn once(
+        &self,
+        (part, number): (&'static str, usize),
+        x: Var,
+        make: impl FnOnce() -> Result<Var>,
+    ) -> Result<Var> {
+        self.together.get((part, number, Some(self.snapshot), x), make)
+    }
+}
+
+impl Together {
+    fn get(&self, key: Key, make: impl FnOnce() -> Result<Var>) -> Result<Var> {
+        let found = self.0.borrow().get(&key).copied();
+        if let Some(var) = found {
+            return Ok(var);
+        }
+        let var = make()?;
+        self.0.borrow_mut().insert(key, var);
+        Ok(var)
+    }
+}
+
+/// What a part of a model makes of the rows of a matrix, each by itself; what another window made of them, if
+/// there was one. A window that is alone makes everything itself.
 pub fn once(
     together: Option<&Together>,
     (part, number): (&'static str, usize),
-    of: [Var; 2],
+    x: Var,
     make: impl FnOnce() -> Result<Var>,
 ) -> Result<Var> {
-    let Some(Together(made)) = together else { return make() };
-    let key = (part, number, of);
-    let found = made.borrow().get(&key).copied();
-    if let Some(var) = found {
-        return Ok(var);
+    match together {
+        Some(together) => together.get((part, number, None, x), make),
+        None => make(),
     }
-    let var = make()?;
-    made.borrow_mut().insert(key, var);
-    Ok(var)
 }
 
 #[cfg(test)]
@@ -51,23 +80,28 @@ mod tests {
         let mut tape = Tape::new(&arena);
         let (a, b) = (tape.filled(Shape::new(1, 1), 1.0), tape.filled(Shape::new(1, 1), 2.0));
         let together = Together::default();
-        let mut make = |together, part, of| once(together, part, of, || tape.scale(a, 3.0)).unwrap();
-        let first = make(Some(&together), ("part", 0), [a, b]);
-        assert_eq!(make(Some(&together), ("part", 0), [a, b]), first);
-        let others = [
-            make(Some(&together), ("part", 1), [a, b]),
-            make(Some(&together), ("other", 0), [a, b]),
-            make(Some(&together), ("part", 0), [b, b]),
-            make(Some(&together), ("part", 0), [a, a]),
-            make(None, ("part", 0), [a, b]),
-            make(None, ("part", 0), [a, b]),
+        let mut make = |together, part, x| once(together, part, x, || tape.scale(a, 3.0)).unwrap();
+        let first = make(Some(&together), ("part", 0), a);
+        assert_eq!(make(Some(&together), ("part", 0), a), first);
+        let mut others = vec![
+            make(Some(&together), ("part", 1), a),
+            make(Some(&together), ("other", 0), a),
+            make(Some(&together), ("part", 0), b),
+            make(None, ("part", 0), a),
+            make(None, ("part", 0), a),
         ];
+        // The same matrix at another snapshot is not the same.
+        let at = |snapshot: usize| Common { together: &together, snapshot };
+        let mut make = |snapshot| at(snapshot).once(("part", 0), a, || tape.scale(a, 3.0)).unwrap();
+        let second = make(0);
+        assert_eq!(make(0), second);
+        others.extend([second, make(1)]);
         for (number, other) in others.iter().enumerate() {
             assert!(*other != first && !others[..number].contains(other), "{number}");
         }
         // What failed is made again.
         let failing = || Err(kymo_tensor::Error::settings("layers", "there are none"));
-        assert!(once(Some(&together), ("third", 0), [a, a], failing).is_err());
-        assert!(once(Some(&together), ("third", 0), [a, a], || Ok(b)).is_ok_and(|var| var == b));
+        assert!(once(Some(&together), ("third", 0), a, failing).is_err());
+        assert!(once(Some(&together), ("third", 0), a, || Ok(b)).is_ok_and(|var| var == b));
     }
 }

@@ -3,7 +3,9 @@
 //! once.
 #![allow(clippy::unwrap_used)]
 
-use kymo_model::{Config, Exchanged, Frame, Graph, Model, Params, Passed, Together, loss_by_rows, zoo};
+use kymo_model::{
+    Common, Config, Exchanged, Frame, Graph, Model, Params, Passed, Together, loss_by_rows, zoo,
+};
 use kymo_tensor::{Arena, Result, Shape, Tape, Var};
 use proptest::prelude::*;
 
@@ -68,7 +70,8 @@ fn run(
             let rows = steps.vertices * FEATURES;
             let features = &steps.features[t * rows..(t + 1) * rows];
             let features = tape.copied(Shape::new(steps.vertices, FEATURES), features).unwrap();
-            frames.push(Frame { together, ..Frame::new(&graphs[t], features) });
+            let common = together.map(|together| Common { together, snapshot: t });
+            frames.push(Frame { common, ..Frame::new(&graphs[t], features) });
         }
         let exchange = |&start: &usize| {
             let window = &frames[start - first..start - first + WINDOW];

@@ -47,7 +47,7 @@ impl Time for Gru {
             let after = match together {
                 None => tape.gru_cell_with_input(step, input, bias, before, state, state_bias)?,
                 Some(_) => {
-                    let gates = once(together, ("gates", 0), [step; 2], || tape.linear(step, input, bias))?;
+                    let gates = once(together, ("gates", 0), step, || tape.linear(step, input, bias))?;
                     tape.gru_cell(gates, before, state, state_bias)?
                 }
             };

@@ -42,12 +42,12 @@ impl Time for Linear {
         for (t, &step) in steps.iter().enumerate() {
             let weight = params.get(&format!("{}.0.weight", self.name))?;
             let now = ("steps back", 0);
-            let mut sum = once(together, now, [step; 2], || tape.linear(step, weight, bias))?;
+            let mut sum = once(together, now, step, || tape.linear(step, weight, bias))?;
             for back in 1..self.reach.min(handed.len() + t + 1) {
                 let weight = params.get(&format!("{}.{back}.weight", self.name))?;
                 let step = known[handed.len() + t - back];
                 let earlier = ("steps back", back);
-                let earlier = once(together, earlier, [step; 2], || tape.matmul(step, weight))?;
+                let earlier = once(together, earlier, step, || tape.matmul(step, weight))?;
                 sum = tape.add(sum, earlier)?;
             }
             rows.push(sum);

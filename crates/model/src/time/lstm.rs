@@ -54,7 +54,7 @@ impl Time for Lstm {
                     // The cells above the first read what time has made.
                     Some(_) if number == 0 => {
                         let make = || tape.linear(*row, input, bias);
-                        let gates = once(together, ("gates", 0), [*row; 2], make)?;
+                        let gates = once(together, ("gates", 0), *row, make)?;
                         tape.lstm_cell_of_gates(gates, before, state)?
                     }
                     _ => tape.lstm_cell(*row, input, bias, before, state)?,

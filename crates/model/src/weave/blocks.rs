@@ -42,7 +42,7 @@ fn rows<'a>(
     exchanged: &Passed,
     before: &[Var],
 ) -> Result<Passed> {
-    let together = window.first().and_then(|frame| frame.together);
+    let together = window.first().and_then(|frame| frame.common).map(|common| common.together);
     let memory = block.memory();
     // Where rows hand nothing on, every step is by itself and stays where it is.
     let stays = memory.as_ref().is_some_and(|memory| memory.rows.is_empty());

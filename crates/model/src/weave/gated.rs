@@ -58,7 +58,7 @@ impl Model for Gated {
         _: &[Var],
     ) -> Result<Passed> {
         let steps = each(tape, window, |tape, _, frame| {
-            frame.once("structure", frame.features, || {
+            frame.once(("structure", 0), frame.features, || {
                 let mut x = frame.features;
                 if let Some(before) = &self.before {
                     x = before.exchange(tape, params, frame, x)?;
@@ -84,7 +84,7 @@ impl Model for Gated {
             let after = if multiplies && exchanged.together.is_none() {
                 tape.gated_cell_with_input(step, input, bias, before, state)?
             } else {
-                let gates = once(exchanged.together, ("gates", 0), [step; 2], || match multiplies {
+                let gates = once(exchanged.together, ("gates", 0), step, || match multiplies {
                     true => tape.linear(step, input, bias),
                     false => tape.add_row(step, bias),
                 })?;

@@ -43,16 +43,15 @@ impl Model for Stacked {
     ) -> Result<Passed> {
         let steps = each(tape, window, |tape, _, frame| {
             let x = frame.features;
-            frame.once("structure", x, || self.structure.exchange(tape, params, frame, x))
+            frame.once(("structure", 0), x, || self.structure.exchange(tape, params, frame, x))
         })?;
         Ok(Passed { steps, ..Passed::default() })
     }
 
     fn rows(&self, tape: &mut Tape<'_>, params: &Bound<'_>, exchanged: Exchanged<'_>) -> Result<Passed> {
         let together = exchanged.together;
-        let encode = |&step: &Var| {
-            once(together, ("encoded", 0), [step; 2], || self.structure.rows(tape, params, step))
-        };
+        let encode =
+            |&step: &Var| once(together, ("encoded", 0), step, || self.structure.rows(tape, params, step));
         let encoded: Vec<Var> = exchanged.steps.iter().map(encode).collect::<Result<_>>()?;
         let sequence = Sequence { steps: &encoded, before: exchanged.before, together };
         match &self.time {

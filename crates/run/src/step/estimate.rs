@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use kymo_graph::Step;
 use kymo_model::{
-    Asked, Budget, Exchanged, Frame, Graph, Params, Passed, Reuse, ReuseSlots, Together, loss_by_rows,
+    Asked, Budget, Common, Exchanged, Frame, Graph, Params, Passed, Reuse, ReuseSlots, Together, loss_by_rows,
 };
 use kymo_plan::{Batch, Iteration, Window};
 use kymo_tensor::estimate::MemoryEstimate;
@@ -169,7 +169,7 @@ fn practise(context: &RunContext, vertices: usize, degree: u64, room: usize) -> 
         let mut tape = Tape::new(&arena);
         let bound = params.bind(&mut tape)?;
         let mut frames = Vec::with_capacity(context.span());
-        for slots in &slots {
+        for (snapshot, slots) in slots.iter().enumerate() {
             let shape = Shape::new(vertices, width);
             // Learnt columns stand beside the others in a matrix of its own.
             let features = match is_learnt {
@@ -180,7 +180,8 @@ fn practise(context: &RunContext, vertices: usize, degree: u64, room: usize) -> 
                 false => tape.constant(shape, &values)?,
             };
             let reuse = (!is_learnt).then_some(Reuse { slots, parameters: None });
-            frames.push(Frame { reuse, together, ..Frame::new(&graph, features) });
+            let common = together.map(|together| Common { together, snapshot });
+            frames.push(Frame { reuse, common, ..Frame::new(&graph, features) });
         }
         let (model, last) = (&*context.model, frames.len().saturating_sub(context.window));
         // As far from each other as they may be.

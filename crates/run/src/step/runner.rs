@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kymo_graph::Step;
-use kymo_model::{Bound, Exchanged, Frame, HaloView, Memory, Reuse, Together};
+use kymo_model::{Bound, Common, Exchanged, Frame, HaloView, Memory, Reuse, Together};
 use kymo_plan::Targets;
 use kymo_tensor::{Arena, Device, Of, Shape, Tape, Var};
 
@@ -205,6 +205,7 @@ impl Runner {
         let learnt = inputs.learnt(tape, params)?;
         let mut frames = Vec::with_capacity(loaded.len());
         for (number, loaded) in loaded.iter().enumerate() {
+            let common = together.map(|together| Common { together, snapshot: number });
             // Learnt columns change with every step of training, also where they are constants on this tape.
             let reuse = learnt.is_empty().then_some(Reuse { slots: &loaded.slots, parameters: None });
             let columns = |tape: &mut Tape<'a>| {
@@ -220,11 +221,11 @@ impl Runner {
             let all = tape.during(Of::Step(number), columns)?;
             let graph = &loaded.graph;
             frames.push(match cells {
-                None => Frame { graph, features: all, reuse, halo: None, together },
+                None => Frame { graph, features: all, reuse, halo: None, common },
                 Some((_, window)) => {
                     let features = tape.slice_rows(all, 0..graph.vertices())?;
                     let halo = Some(HaloView { features: Some(all), halo: &*window.steps[number] });
-                    Frame { graph, features, reuse, halo, together }
+                    Frame { graph, features, reuse, halo, common }
                 }
             });
         }

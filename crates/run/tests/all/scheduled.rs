@@ -222,16 +222,19 @@ fn what_windows_save_is_measured_before_they_are_scheduled() {
     assert!(profile.reuse.is_some_and(|reuse| (0.0..=1.0).contains(&reuse)), "{:?}", profile.reuse);
     let schedule = files.schedule().unwrap().unwrap();
     assert!(schedule.predicted <= schedule.seconds * (1.0 + 1e-9));
-    // A ratio that was told is used: every pair of neighbours saves, and is scheduled together.
+    // A ratio that was told is used: where all windows cost the same, most are beside a neighbour.
     let told = folder.path().join("told.json");
-    std::fs::write(&told, serde_json::to_vec(&ProfileRecord { reuse: Some(0.9), ..profile }).unwrap())
-        .unwrap();
+    let mut record = ProfileRecord { reuse: Some(0.9), ..profile };
+    let stages = record.snapshots.iter_mut().flat_map(|snapshot| &mut snapshot.stages);
+    stages.chain(record.seconds.iter_mut().flatten().flatten()).for_each(|seconds| *seconds = 0.5);
+    std::fs::write(&told, serde_json::to_vec(&record).unwrap()).unwrap();
     settings.parallel.costs = told.to_string_lossy().into_owned();
     let second = folder.path().join("second");
     run(&settings, &second);
     let schedule = RunFolder::open(&second).unwrap().schedule().unwrap().unwrap();
-    let pairs = schedule.iterations.iter().flatten().filter(|bin| bin.len() == 2);
-    assert!(pairs.clone().count() > 0 && pairs.clone().all(|bin| bin[0].abs_diff(bin[1]) < 3));
+    let pairs: Vec<&Vec<usize>> = schedule.iterations.iter().flatten().filter(|bin| bin.len() == 2).collect();
+    let beside = pairs.iter().filter(|bin| bin[0].abs_diff(bin[1]) == 1).count();
+    assert!(beside > 0 && 4 * beside >= 3 * pairs.len(), "{:?}", schedule.iterations);
     // Another scheduler neither measures nor knows it.
     let mut settings = scheduled(store.path(), "dygnex");
     settings.parallel.profile_epochs = 2;
