@@ -3,7 +3,7 @@ third epoch.
 
     python3 bench/peers/cold.py --kymo KYMO [--python PYTHON] [--scale 1] [--models t-gcn,wd-gcn]
         [--variants kymo,alone,csr,cached,compile,compile-cached,lstm-cached] [--epochs 3] [--stride 1]
-        [--windows 1] [--threads 2] [--memory 4GiB] [--folder FOLDER] [--output bench/results/cold.json]
+        [--windows 1] [--layers 1] [--threads 2] [--memory 4GiB] [--folder FOLDER] [--output bench/results/cold.json]
 
 PYTHON needs torch and numpy; nothing is installed. `arxiv-like` is generated into FOLDER (a temporary one
 without the option; what is there already is used again). Where all of it takes too long at once, several
@@ -51,7 +51,7 @@ OURS = ["kymo", "alone"]
 SETTINGS = {
     "task": {"name": "node-regression", "horizon": 1, "target": "standardised"},
     "data": {"standardise": True, "lags": 1},
-    "model": {"layers": 1, "normalisation": "both", "dropout": 0.0},
+    "model": {"blocks": 1, "normalisation": "both", "dropout": 0.0},
     "train": {"mode": "windows", "window": 4, "loss": "auto", "optimiser": "adam", "learning_rate": 0.01,
               "weight_decay": 0.0, "clip": 1.0, "schedule": "constant"},
     "split": {"train": 0.7, "validation": 0.15},
@@ -83,8 +83,9 @@ def forget(store):
 
 def train(args, folder, store, model, name, *options):
     """The folder of a run by Kymo, when it was started, the most memory it held."""
-    output = folder / f"{model}-{name}"
+    output = folder / f"{model}-{args.layers}-{name}"
     command = [args.kymo, "train", store, "--model", model, "--hidden", 64, "--threads", args.threads]
+    command += ["--layers", args.layers]
     _, begun, memory = run([*command, "--quiet", "-o", output, *options], folder / "kymo.log")
     return output, begun, memory
 
@@ -99,7 +100,7 @@ def kymo(args, folder, store, model, share):
     if args.windows > 1:
         options += ["--set", f"parallel.windows={args.windows}", "--set", "parallel.order=runs"]
         options += ["--set", f"parallel.share={'true' if share else 'false'}"]
-    shutil.rmtree(folder / f"{model}-cold", ignore_errors=True)
+    shutil.rmtree(folder / f"{model}-{args.layers}-cold", ignore_errors=True)
     output, begun, memory = train(args, folder, store, model, "cold", *options)
     settings = tomllib.loads((output / "settings.toml").read_text())
     for section, wanted in SETTINGS.items():
@@ -122,7 +123,7 @@ def torch(args, folder, store, model, variant, checkpoint):
         # On as many threads as Kymo has, whatever the machine has; nothing compiled before.
         environment = os.environ | {"TORCHINDUCTOR_CACHE_DIR": compiled, "OMP_NUM_THREADS": str(args.threads)}
         printed, begun, memory = run(
-            [*command, args.epochs, args.stride, args.threads, args.windows],
+            [*command, args.epochs, args.stride, args.threads, args.windows, args.layers],
             folder / "torch.log",
             env=environment,
         )
@@ -140,7 +141,7 @@ def torch(args, folder, store, model, variant, checkpoint):
 def compare(args, folder, store, model, edges, results, save):
     """Kymo and all variants on a model: a line for each, added to the results of earlier calls."""
     name = f"probe-{args.scale:g}"
-    probe = folder / f"{model}-{name}"
+    probe = folder / f"{model}-{args.layers}-{name}"
     if not (probe / "summary.json").exists():
         shutil.rmtree(probe, ignore_errors=True)
         one = ["--epochs", 1, "--learning-rate", "1e-30", "--set", "train.stride=1000000"]
@@ -209,6 +210,7 @@ def main():
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--stride", type=int, default=1, help="steps between windows, on both sides")
     parser.add_argument("--windows", type=int, default=1, help="windows of an iteration, on both sides")
+    parser.add_argument("--layers", type=int, default=1)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--memory", default="4GiB", help="what Kymo may take")
     parser.add_argument("--folder", help="where the store and the runs go")
@@ -223,7 +225,8 @@ def main():
         "date": time.strftime("%Y-%m-%d"),
         "machine": f"{len(os.sched_getaffinity(0))} of {os.cpu_count()} cores, {platform.machine()}",
         "workload": f"arxiv-like --scale {args.scale:g}, {args.epochs} epochs, train.stride={args.stride}"
-        + (f", parallel.windows={args.windows}" if args.windows > 1 else ""),
+        + (f", parallel.windows={args.windows}" if args.windows > 1 else "")
+        + (f", {args.layers} layers" if args.layers > 1 else ""),
         "memory": args.memory,
         "threads": args.threads,
     }

@@ -1,7 +1,7 @@
 """The torch program in the comparison of cold starts: reads a store, makes a CSR matrix of every step once,
 holds them in memory and trains.
 
-    python cold_torch.py STORE CHECKPOINT MODEL VARIANT EPOCHS STRIDE THREADS WINDOWS
+    python cold_torch.py STORE CHECKPOINT MODEL VARIANT EPOCHS STRIDE THREADS WINDOWS LAYERS
 
 Parameters begin as in CHECKPOINT. WINDOWS that follow each other make an iteration, one after the other, and
 their mean gradient one step. Windows, task, loss, clipping, Adam and the validation after every epoch
@@ -27,7 +27,7 @@ SPLIT, WINDOW, HORIZON, RATE, CLIP = (0.7, 0.15), 4, 1, 0.01, 1.0
 class Graph:
     """A step with a loop at every vertex, normalised by the degrees of both ends."""
 
-    def __init__(self, edges, vertices):
+    def __init__(self, edges, vertices, flows_back):
         loops = numpy.arange(vertices, dtype="<u8") * numpy.uint64((1 << 32) + 1)
         edges = numpy.insert(edges, numpy.searchsorted(edges, loops), loops)
         # Half the bytes of 64-bit indices, and what MKL wants: it would get a copy for every product.
@@ -39,6 +39,8 @@ class Graph:
         root = degrees.float().rsqrt()
         weights = root[sources] * torch.repeat_interleave(root, degrees)
         self.along = torch.sparse_csr_tensor(starts, sources, weights, (vertices, vertices))
+        # Gradients flow back through all layers but the first.
+        self.back = self.along.t().to_sparse_csr() if flows_back else None
         self.heard = None
 
 
@@ -62,7 +64,7 @@ class Scales:
         return (rows - mean.astype("f4")) * factor.astype("f4")
 
 
-def read(path):
+def read(path, layers):
     """Edges of every step, its matrix, its features and its targets, both scaled by the training steps."""
     store = Store(path)
     samples = store.length - HORIZON
@@ -79,7 +81,7 @@ def read(path):
             values.add(step.values)
         if t >= WINDOW + HORIZON - 1 and not numpy.array_equal(step.vertices, numpy.arange(store.vertices)):
             raise SystemExit(f"{path}: not every vertex has a value at step {t}")
-        graphs.append(Graph(step.edges, store.vertices))
+        graphs.append(Graph(step.edges, store.vertices, layers > 1))
     features, last = [], (None, None)
     for rows in raw:
         # Steps with the same features have one matrix together.
@@ -91,16 +93,16 @@ def read(path):
 
 def main():
     path, checkpoint, model, variant = sys.argv[1:5]
-    epochs, stride, threads, windows = map(int, sys.argv[5:])
+    epochs, stride, threads, windows, layers = map(int, sys.argv[5:])
     torch.set_num_threads(threads)
     begun, before = time.time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    edges, graphs, features, targets, train, validation = read(path)
+    edges, graphs, features, targets, train, validation = read(path, layers)
     prepared = time.time()
     params = {
         name.removeprefix("parameter."): torch.nn.Parameter(torch.from_numpy(value.copy()))
         for name, value in arrays(checkpoint).items() if name.startswith("parameter.")
     }
-    window = Window(variant, 1, params)
+    window = Window(variant, layers, params)
     error = {"t-gcn": window.t_gcn, "wd-gcn": window.wd_gcn}[model]
     optimiser = torch.optim.Adam(window.parameters(), lr=RATE)
 
