@@ -74,7 +74,9 @@ impl Crew {
     /// Seconds until all workers have done the last two windows, as one iteration.
     fn train(&self) -> f64 {
         let windows = last_two(&self.context);
-        let (workers, assignment) = (self.groups.len(), self.division.assignment(windows.len()));
+        let mut settings = self.context.settings.clone();
+        settings.parallel.windows = windows.len();
+        let (workers, assignment) = (self.groups.len(), self.division.assignment(&settings));
         let epochs = Epochs { windows, workers, seed: None, assignment };
         let begun = Instant::now();
         self.orders.iter().for_each(|order| order.send(epochs.plan(0).iterations).unwrap());

@@ -113,7 +113,8 @@ fn every_model_comes_to_the_same_on_a_gpu() {
             let host = run(&Arena::new(), &graphs, None, recipe.name, &config);
             let found = run(&arena, &graphs, None, recipe.name, &config);
             for (number, (expected, found)) in host.iter().zip(&found).enumerate() {
-                let tolerance = if number < 2 { 1e-5 } else { 1e-4 };
+                // Every block rounds what the one below it has rounded.
+                let tolerance = if number < 2 { 1e-5 } else { 1e-4 } * blocks as f32;
                 assert_eq!(found.len(), expected.len(), "{what}: {number}");
                 let largest = expected.iter().fold(0.0f32, |most, value| most.max(value.abs())).max(1e-3);
                 let worst = found.iter().zip(expected).map(|(a, b)| (a - b).abs()).fold(0.0f32, f32::max);

@@ -66,12 +66,11 @@ fn run(
         let bound = params.bind(&mut tape).unwrap();
         let (first, end) = (group[0], group[group.len() - 1] + WINDOW);
         let mut frames = Vec::new();
-        for t in first..end {
-            let rows = steps.vertices * FEATURES;
-            let features = &steps.features[t * rows..(t + 1) * rows];
+        let rows = steps.features.chunks(steps.vertices * FEATURES);
+        for (t, (graph, features)) in graphs.iter().zip(rows).enumerate().take(end).skip(first) {
             let features = tape.copied(Shape::new(steps.vertices, FEATURES), features).unwrap();
             let common = together.map(|together| Common { together, snapshot: t });
-            frames.push(Frame { common, ..Frame::new(&graphs[t], features) });
+            frames.push(Frame { common, ..Frame::new(graph, features) });
         }
         let exchange = |&start: &usize| {
             let window = &frames[start - first..start - first + WINDOW];

@@ -169,6 +169,11 @@ impl<'a> Tape<'a> {
         Tape { arena, nodes: Vec::new(), clock: None }
     }
 
+    /// Whether it works in the memory of the host.
+    pub fn is_on_host(&self) -> bool {
+        !self.arena.is_elsewhere()
+    }
+
     /// How many matrices are on it.
     pub fn len(&self) -> usize {
         self.nodes.len()

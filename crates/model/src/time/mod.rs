@@ -23,7 +23,8 @@ pub struct Sequence<'v> {
     pub steps: &'v [Var],
     /// What was handed over, if anything was.
     pub before: &'v [Var],
-    /// What other windows share with it, where several are run together.
+    /// What other windows share with it, where several are run together. Cells share their products with
+    /// inputs on the host only: on a GPU, cells that multiply inputs themselves gain more.
     pub together: Option<&'v Together>,
 }
 

@@ -81,7 +81,9 @@ impl Model for Gated {
         for &step in exchanged.steps {
             // The columns tell which order was chosen; where both sides are equally wide the first one was.
             let multiplies = tape.shape(step).columns == self.input;
-            let after = if multiplies && exchanged.together.is_none() {
+            // On a GPU a cell that multiplies the input itself gains more than windows that share the product.
+            let is_fused = exchanged.together.is_none() || !tape.is_on_host();
+            let after = if multiplies && is_fused {
                 tape.gated_cell_with_input(step, input, bias, before, state)?
             } else {
                 let gates = once(exchanged.together, ("gates", 0), step, || match multiplies {
