@@ -3,7 +3,8 @@ third epoch.
 
     python3 bench/peers/cold.py --kymo KYMO [--python PYTHON] [--scale 1] [--models t-gcn,wd-gcn]
         [--variants kymo,alone,csr,cached,compile,compile-cached,lstm-cached] [--epochs 3] [--stride 1]
-        [--windows 1] [--layers 1] [--threads 2] [--memory 4GiB] [--folder FOLDER] [--output bench/results/cold.json]
+        [--windows 1] [--layers 1] [--threads 2] [--memory 4GiB] [--folder FOLDER]
+        [--output bench/results/cold.json]
 
 PYTHON needs torch and numpy; nothing is installed. `arxiv-like` is generated into FOLDER (a temporary one
 without the option; what is there already is used again). Where all of it takes too long at once, several

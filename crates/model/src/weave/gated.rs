@@ -81,7 +81,7 @@ impl Model for Gated {
         for &step in exchanged.steps {
             // The columns tell which order was chosen; where both sides are equally wide the first one was.
             let multiplies = tape.shape(step).columns == self.input;
-            // On a GPU a cell that multiplies the input itself gains more than windows that share the product.
+            // On a GPU a cell that multiplies the input itself gains more than a product that is shared.
             let is_fused = exchanged.together.is_none() || !tape.is_on_host();
             let after = if multiplies && is_fused {
                 tape.gated_cell_with_input(step, input, bias, before, state)?
