@@ -113,13 +113,15 @@ fn every_model_comes_to_the_same_on_a_gpu() {
             let host = run(&Arena::new(), &graphs, None, recipe.name, &config);
             let found = run(&arena, &graphs, None, recipe.name, &config);
             for (number, (expected, found)) in host.iter().zip(&found).enumerate() {
-                // Every block rounds what the one below it has rounded.
-                let tolerance = if number < 2 { 1e-5 } else { 1e-4 } * blocks as f32;
+                let tolerance = if number < 2 { 1e-5 } else { 1e-4 };
+                // A cell of the host takes the tangent of a small number from a sigmoid near a half: off by
+                // a few units in the last place of one, which shows where blocks have made all values small.
+                let beside = if blocks > 1 { 3e-7 } else { 0.0 };
                 assert_eq!(found.len(), expected.len(), "{what}: {number}");
                 let largest = expected.iter().fold(0.0f32, |most, value| most.max(value.abs())).max(1e-3);
                 let worst = found.iter().zip(expected).map(|(a, b)| (a - b).abs()).fold(0.0f32, f32::max);
                 assert!(
-                    worst <= tolerance * largest,
+                    worst <= tolerance * largest + beside,
                     "{what}: {number} is off by {worst}, its largest is {largest}"
                 );
                 assert!(found.iter().all(|value| value.is_finite()), "{what}: {number}");
