@@ -400,8 +400,9 @@ impl Settings {
 
     /// The most windows that a worker runs in one iteration and may run together.
     pub fn windows_of_worker(&self) -> usize {
-        let parallel = &self.parallel;
-        if !parallel.share || self.train.mode != Mode::Windows {
+        let (parallel, train) = (&self.parallel, &self.train);
+        // Windows that begin a whole window apart have nothing in common.
+        if !parallel.share || train.mode != Mode::Windows || train.stride >= train.window {
             return 1;
         }
         match strategy::find(&parallel.strategy).map(|strategy| strategy.scheme) {

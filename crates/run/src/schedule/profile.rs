@@ -137,7 +137,8 @@ impl Profile {
             self.record.snapshots.iter().map(|cost| (cost.step, cost.stages.iter().sum())).collect();
         let ratio = |&(first, saved): &(usize, f64)| {
             let common = windows[first + 1].start..windows[first].end;
-            let common: f64 = seconds.range(common).map(|(_, seconds)| seconds).sum();
+            let of = |step: Step| seconds.get(&step).copied().unwrap_or(0.0);
+            let common: f64 = common.map(of).sum();
             (common > 0.0).then(|| saved * (costs[first] + costs[first + 1]) / common)
         };
         let ratios: Vec<f64> = saved.iter().filter_map(ratio).collect();
@@ -262,6 +263,8 @@ mod tests {
         assert_eq!(profile.add_savings(&windows, &[(4, 3.0)]), Some(1.0));
         let apart: Vec<Range<Step>> = (0..20).map(|start| 2 * start..2 * start + 2).collect();
         assert_eq!(profile.add_savings(&apart, &[(4, 0.1)]), None);
+        let far: Vec<Range<Step>> = (0..20).map(|start| 9 * start..9 * start + 2).collect();
+        assert_eq!(profile.add_savings(&far, &[(1, 0.1)]), None);
         let earlier = r#"{
             "machine": "", "stages": ["load", "structure", "rows", "back"], "seconds": [[[1, 2, 3, 4]]],
             "closing": 0, "model": null, "shared_out": [],

@@ -50,16 +50,23 @@ pub fn needs(context: &RunContext, at_once: usize) -> Result<Vec<Need>> {
     // Parameters are made to find out the rest.
     let mut needs = vec![check_parameters(context)?];
     let (vertices, many) = (store.vertices() as u64, at_once as u64);
+    let together = context.together[0] > 1;
     needs.push(Need {
         what: "snapshots of a window",
         bytes: context.sizes()?.least(context.span()).saturating_mul(many),
-        lower: "train.window or data.lags",
+        lower: match together {
+            true => "train.window, data.lags or parallel.windows (or set parallel.share=false)",
+            false => "train.window or data.lags",
+        },
     });
     let [row, blocks] = context.buffers()?;
     needs.push(Need {
         what: "rows of a window",
         bytes: vertices.saturating_mul(row).saturating_add(blocks).saturating_mul(many),
-        lower: "model.hidden, model.layers, model.blocks or train.window",
+        lower: match together {
+            true => "model.hidden, model.layers, model.blocks, train.window or parallel.windows",
+            false => "model.hidden, model.layers, model.blocks or train.window",
+        },
     });
     needs.extend(context.goal.needs(context.model.width()));
     Ok(needs)

@@ -209,6 +209,21 @@ fn schedulers_of_real_know_what_windows_save_and_no_others_do() {
     }
 }
 
+/// Windows that begin further apart than they are long share nothing: nothing is measured, no memory is
+/// planned for it, and training goes on.
+#[test]
+fn windows_that_never_overlap_are_scheduled_as_ever() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Sketch::random(39, 12, 40).write(&folder.path().join("store"));
+    let mut settings = scheduled(store.path(), "real");
+    settings.train.stride = settings.train.window + 2;
+    let context = RunContext::open(settings.clone(), store.clone()).unwrap();
+    assert_eq!(context.together, [1, settings.train.window]);
+    let path = folder.path().join("run");
+    run(&settings, &path);
+    assert_eq!(RunFolder::open(&path).unwrap().profile().unwrap().unwrap().reuse, None);
+}
+
 /// What pairs of windows save is measured, told, written down, and taken from there by another run.
 #[test]
 fn what_windows_save_is_measured_before_they_are_scheduled() {
