@@ -5,7 +5,7 @@ use kymo_tensor::{Of, Result, Shape, Tape, Var};
 use crate::graph::{Graph, Normalisation, Weighted};
 use crate::halo::HaloView;
 use crate::reuse::{Input, ReuseSlots, SlotKey, Version};
-use crate::together::Common;
+use crate::together::{Common, once};
 
 /// A matrix of a snapshot that rows are multiplied by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,6 +118,17 @@ impl<'a> Frame<'a> {
             Some(common) => common.once(part, x, make),
             None => make(),
         }
+    }
+
+    /// What a part of a model makes of every row of `x` by itself: once, however many snapshots have these
+    /// rows.
+    pub fn once_of_rows(
+        &self,
+        part: (&'static str, usize),
+        x: Var,
+        make: impl FnOnce() -> Result<Var>,
+    ) -> Result<Var> {
+        once(self.common.map(|common| common.together), part, x, make)
     }
 
     /// `x` multiplied by a matrix of the snapshot; `input` says what `x` is.

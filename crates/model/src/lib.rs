@@ -49,6 +49,12 @@ pub trait Model: Send + Sync {
     /// What it hands from one window to the next; `None` where it can only see a window at a time.
     fn memory(&self) -> Option<Memory>;
 
+    /// What is made of all snapshots of a tape at once, before the windows that they are in: their exchange
+    /// finds it there.
+    fn ahead<'a>(&self, _: &mut Tape<'a>, _: &Bound<'_>, _: &[Frame<'a>]) -> Result<()> {
+        Ok(())
+    }
+
     /// The phase in which vertices look at each other: for every snapshot the matrices that the rows phase
     /// starts from.
     ///

@@ -16,11 +16,15 @@ use kymo_tensor::{Result, Var};
 /// What is made: by which part of a model, at which snapshot, where that matters, and of what.
 type Key = (&'static str, usize, Option<usize>, Var);
 
-/// Windows that are run on one tape: what has been made for all of them so far.
+/// Snapshots that are on one tape, of one window or of several: what has been made of them so far.
 #[derive(Debug, Default)]
-pub struct Together(RefCell<BTreeMap<Key, Var>>);
+pub struct Together {
+    made: RefCell<BTreeMap<Key, Var>>,
+    /// Whether they are of several windows.
+    several: bool,
+}
 
-/// A snapshot of windows that are run together.
+/// A snapshot among those of a tape.
 #[derive(Clone, Copy, Debug)]
 pub struct Common<'t> {
     /// What has been made.
@@ -42,14 +46,26 @@ impl Common<'_> {
     }
 }
 
+impl<'t> Common<'t> {
+    /// What windows share, where there are several.
+    pub fn of_several(&self) -> Option<&'t Together> {
+        Some(self.together).filter(|together| together.several)
+    }
+}
+
 impl Together {
+    /// Nothing yet, of one window or of several.
+    pub fn new(several: bool) -> Together {
+        Together { several, ..Together::default() }
+    }
+
     fn get(&self, key: Key, make: impl FnOnce() -> Result<Var>) -> Result<Var> {
-        let found = self.0.borrow().get(&key).copied();
+        let found = self.made.borrow().get(&key).copied();
         if let Some(var) = found {
             return Ok(var);
         }
         let var = make()?;
-        self.0.borrow_mut().insert(key, var);
+        self.made.borrow_mut().insert(key, var);
         Ok(var)
     }
 }

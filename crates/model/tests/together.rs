@@ -9,7 +9,9 @@ use kymo_model::{
 use kymo_tensor::{Arena, Result, Shape, Tape, Var};
 use proptest::prelude::*;
 
-const FEATURES: usize = 3;
+/// Columns of features: fewer than hidden ones, and so many more that they are multiplied before neighbours
+/// are added up.
+const FEATURES: [usize; 2] = [3, 9];
 
 /// Steps of a window.
 const WINDOW: usize = 3;
@@ -20,14 +22,17 @@ struct Steps {
     vertices: usize,
     edges: Vec<Vec<(u32, u32, f32)>>,
     features: Vec<f32>,
+    /// Columns of features.
+    width: usize,
 }
 
 fn steps() -> impl Strategy<Value = Steps> {
-    (1usize..9, WINDOW..WINDOW + 4).prop_flat_map(|(vertices, steps)| {
+    (1usize..9, WINDOW..WINDOW + 4, 0..2usize).prop_flat_map(|(vertices, steps, width)| {
+        let width = FEATURES[width];
         let edge = (0..vertices as u32, 0..vertices as u32, prop_oneof![Just(1.0f32), 0.1f32..3.0]);
         let edges = prop::collection::vec(prop::collection::vec(edge, 0..20), steps);
-        let features = prop::collection::vec(-1.0f32..1.0, steps * vertices * FEATURES);
-        (edges, features).prop_map(move |(edges, features)| Steps { vertices, edges, features })
+        let features = prop::collection::vec(-1.0f32..1.0, steps * vertices * width);
+        (edges, features).prop_map(move |(edges, features)| Steps { vertices, edges, features, width })
     })
 }
 
@@ -43,6 +48,17 @@ fn loss(tape: &mut Tape<'_>, windows: &[(usize, &Passed)]) -> Result<Var> {
     tape.add_all(&sums)
 }
 
+/// What snapshots have in common.
+#[derive(Clone, Copy, PartialEq)]
+enum Same {
+    /// Nothing that a model is told.
+    Nothing,
+    /// All have the features of the first, each in a matrix of its own.
+    Features,
+    /// All have the features of the first in one matrix, and many edges.
+    Matrix,
+}
+
 /// The sum of all losses and its gradients, with as many windows on a tape as `at_once` says; how many
 /// operations all tapes had.
 fn run(
@@ -51,6 +67,7 @@ fn run(
     steps: &Steps,
     at_once: usize,
     by_rows: bool,
+    same: Same,
 ) -> (f32, Vec<Vec<f32>>, usize) {
     let arena = Arena::new();
     let graph = |edges: &Vec<_>| Graph::from_edges(steps.vertices, edges).unwrap();
@@ -60,18 +77,27 @@ fn run(
     let mut gradients: Vec<Vec<f32>> = params.values.iter().map(|values| vec![0.0; values.len()]).collect();
     let mut operations = 0;
     for group in starts.chunks(at_once) {
-        let together = Together::default();
-        let together = (group.len() > 1).then_some(&together);
+        let snapshots = Together::new(group.len() > 1);
+        let together = (group.len() > 1).then_some(&snapshots);
         let mut tape = Tape::new(&arena);
+        if same == Same::Matrix {
+            tape.expect_alike();
+        }
         let bound = params.bind(&mut tape).unwrap();
         let (first, end) = (group[0], group[group.len() - 1] + WINDOW);
-        let mut frames = Vec::new();
-        let rows = steps.features.chunks(steps.vertices * FEATURES);
+        let mut frames: Vec<Frame<'_>> = Vec::new();
+        let shape = Shape::new(steps.vertices, steps.width);
+        let rows = steps.features.chunks(shape.len());
         for (t, (graph, features)) in graphs.iter().zip(rows).enumerate().take(end).skip(first) {
-            let features = tape.copied(Shape::new(steps.vertices, FEATURES), features).unwrap();
-            let common = together.map(|together| Common { together, snapshot: t });
+            let features = match (same, frames.last()) {
+                (Same::Matrix, Some(frame)) => frame.features,
+                (Same::Nothing, _) => tape.copied(shape, features).unwrap(),
+                _ => tape.copied(shape, &steps.features[..shape.len()]).unwrap(),
+            };
+            let common = Some(Common { together: &snapshots, snapshot: t });
             frames.push(Frame { common, ..Frame::new(graph, features) });
         }
+        model.ahead(&mut tape, &bound, &frames).unwrap();
         let exchange = |&start: &usize| {
             let window = &frames[start - first..start - first + WINDOW];
             model.exchange(&mut tape, &bound, window, &[]).unwrap()
@@ -101,9 +127,9 @@ fn run(
     (sum, gradients, operations)
 }
 
-fn model(recipe: &zoo::Recipe, layers: usize, blocks: usize) -> (Box<dyn Model>, Params) {
+fn model(recipe: &zoo::Recipe, features: usize, layers: usize, blocks: usize) -> (Box<dyn Model>, Params) {
     let config =
-        Config { features: FEATURES, hidden: 4, layers, blocks, heads: 2, window: 4, ..Config::default() };
+        Config { features, hidden: 4, layers, blocks, heads: 2, window: 4, ..Config::default() };
     let model = recipe.build(&config).unwrap();
     let mut params = Params::new(model.slots(), 5).unwrap();
     // Biases begin as zeros, which would hide mistakes.
@@ -121,10 +147,33 @@ proptest! {
         by_rows: bool,
     ) {
         for recipe in zoo::ALL {
-            let (model, params) = model(recipe, layers, blocks);
-            let (expected, alone, _) = run(&*model, &params, &steps, 1, by_rows);
+            let (model, params) = model(recipe, steps.width, layers, blocks);
+            let (expected, alone, _) = run(&*model, &params, &steps, 1, by_rows, Same::Nothing);
             for at_once in [2, 4] {
-                let (found, together, _) = run(&*model, &params, &steps, at_once, by_rows);
+                let (found, together, _) = run(&*model, &params, &steps, at_once, by_rows, Same::Nothing);
+                prop_assert!((found - expected).abs() <= 1e-5 * (1.0 + expected.abs()), "{}", recipe.name);
+                for (found, expected) in together.iter().flatten().zip(alone.iter().flatten()) {
+                    prop_assert!(
+                        (found - expected).abs() <= 1e-4 * (1.0 + expected.abs()),
+                        "{}: {found} instead of {expected}", recipe.name
+                    );
+                }
+            }
+        }
+    }
+
+    /// What is made of several snapshots at once is what is made of each.
+    #[test]
+    fn snapshots_with_the_same_features_are_snapshots(
+        steps in steps(),
+        (layers, blocks) in prop_oneof![Just((1, 1)), Just((2, 1)), Just((1, 2))],
+        by_rows: bool,
+    ) {
+        for recipe in zoo::ALL {
+            let (model, params) = model(recipe, steps.width, layers, blocks);
+            let (expected, alone, _) = run(&*model, &params, &steps, 1, by_rows, Same::Features);
+            for at_once in [1, 3] {
+                let (found, together, _) = run(&*model, &params, &steps, at_once, by_rows, Same::Matrix);
                 prop_assert!((found - expected).abs() <= 1e-5 * (1.0 + expected.abs()), "{}", recipe.name);
                 for (found, expected) in together.iter().flatten().zip(alone.iter().flatten()) {
                     prop_assert!(
@@ -143,12 +192,12 @@ proptest! {
 fn what_windows_have_in_common_is_computed_once() {
     let edges: Vec<(u32, u32, f32)> = (0..40).map(|i| (i * 7 % 9, i * 5 % 9, 1.0)).collect();
     let edges = (0..6).map(|t| edges[t..].to_vec()).collect();
-    let features = (0..6 * 9 * FEATURES).map(|i| (i as f32).sin()).collect();
-    let steps = Steps { vertices: 9, edges, features };
+    let features = (0..6 * 9 * FEATURES[0]).map(|i| (i as f32).sin()).collect();
+    let steps = Steps { vertices: 9, edges, features, width: FEATURES[0] };
     for recipe in zoo::ALL {
         for (layers, blocks) in [(1, 1), (2, 1), (1, 2)] {
-            let (model, params) = model(recipe, layers, blocks);
-            let [alone, together] = [1, 4].map(|at_once| run(&*model, &params, &steps, at_once, false).2);
+            let (model, params) = model(recipe, steps.width, layers, blocks);
+            let [alone, together] = [1, 4].map(|at_once| run(&*model, &params, &steps, at_once, false, Same::Nothing).2);
             // Each tape has parameters of its own, which are not counted.
             let own = params.values.len();
             assert!(together + 3 * own < alone, "{}: {together} of {alone}", recipe.name);

@@ -22,6 +22,7 @@ mod pairs;
 pub mod pattern;
 mod pool;
 mod simd;
+mod spans;
 pub mod tape;
 
 pub use aligned::Aligned;
@@ -34,4 +35,5 @@ pub use op::{Back, Op, Shape, View};
 pub use pairs::{Tiles, weigh_pair};
 pub use pattern::Pattern;
 pub use pool::{Array, Pool};
+pub use spans::{Span, Spans};
 pub use tape::{Numbers, Tape, Var};

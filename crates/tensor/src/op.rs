@@ -134,6 +134,11 @@ pub trait Op: Send + Sync {
         false
     }
 
+    /// The output, where it was made together with others and need not be computed. It can be taken once.
+    fn made(&self) -> Option<Buffer> {
+        None
+    }
+
     /// The gradient of an input, where the forward pass made it and it needs no adding up. It can be taken
     /// once.
     fn ready(&self, _input: usize, _upstream: &[f32]) -> Option<Buffer> {

@@ -161,17 +161,28 @@ pub struct Tape<'a> {
     pub(crate) nodes: Vec<Node<'a>>,
     /// Where the time goes, if anybody wants to know.
     pub(crate) clock: Option<RefCell<Clock>>,
+    alike: bool,
 }
 
 impl<'a> Tape<'a> {
     /// An empty tape that takes its buffers from `arena`.
     pub fn new(arena: &'a Arena) -> Self {
-        Tape { arena, nodes: Vec::new(), clock: None }
+        Tape { arena, nodes: Vec::new(), clock: None, alike: false }
     }
 
     /// Whether it works in the memory of the host.
     pub fn is_on_host(&self) -> bool {
         !self.arena.is_elsewhere()
+    }
+
+    /// Says that the snapshots on it have most edges in common: it is worth looking for them.
+    pub fn expect_alike(&mut self) {
+        self.alike = true;
+    }
+
+    /// Whether the snapshots on it have most edges in common.
+    pub fn is_alike(&self) -> bool {
+        self.alike
     }
 
     /// How many matrices are on it.
@@ -295,10 +306,15 @@ impl<'a> Tape<'a> {
         if let Some(estimate) = self.arena.estimate() {
             return Ok(self.apply_estimated(estimate, Box::new(op), inputs, &shapes, shape));
         }
-        let mut values = self.arena.take(shape.len());
         let mut saved = self.arena.take(op.saved(&shapes));
-        let views = self.views(inputs)?;
-        op.forward(&views, &mut values, &mut saved)?;
+        let values = match op.made() {
+            Some(values) => values,
+            None => {
+                let mut values = self.arena.take(shape.len());
+                op.forward(&self.views(inputs)?, &mut values, &mut saved)?;
+                values
+            }
+        };
         let made = (Numbers::Host(values), Numbers::Host(saved));
         Ok(self.applied(Box::new(op), inputs, shape, made))
     }

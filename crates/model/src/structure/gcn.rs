@@ -53,7 +53,10 @@ impl Structure for Gcn {
     ) -> Result<Var> {
         let x = match aggregates_first(self.input, self.output, tape.wants_gradient(x)) {
             true => x,
-            false => tape.matmul(x, params.get(&format!("{}.weight", self.name))?)?,
+            false => {
+                let weight = params.get(&format!("{}.weight", self.name))?;
+                frame.once_of_rows(("weighted", self.layer), x, || tape.matmul(x, weight))?
+            }
         };
         frame.product(tape, Input::Layer(self.layer), Matrix::Normalised(self.normalisation), x)
     }

@@ -54,6 +54,12 @@ pub trait Structure: Send + Sync {
     /// Columns of its output.
     fn width(&self) -> usize;
 
+    /// What is made of several snapshots at once, before they are gone through one by one: it is put where
+    /// [`Frame::once`] finds it.
+    fn ahead<'a>(&self, _: &mut Tape<'a>, _: &Bound<'_>, _: &[Frame<'a>]) -> Result<()> {
+        Ok(())
+    }
+
     /// The phase in which vertices look at each other.
     ///
     /// `x` are the features of the frame, or what the layer before made of them.
@@ -74,6 +80,11 @@ impl Structure for Layers {
 
     fn width(&self) -> usize {
         self.0.last().map_or(0, |layer| layer.width())
+    }
+
+    fn ahead<'a>(&self, tape: &mut Tape<'a>, params: &Bound<'_>, frames: &[Frame<'a>]) -> Result<()> {
+        // The first layer alone reads rows that several snapshots have.
+        self.0.first().map_or(Ok(()), |layer| layer.ahead(tape, params, frames))
     }
 
     fn exchange<'a>(

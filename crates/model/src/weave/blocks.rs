@@ -42,7 +42,7 @@ fn rows<'a>(
     exchanged: &Passed,
     before: &[Var],
 ) -> Result<Passed> {
-    let together = window.first().and_then(|frame| frame.common).map(|common| common.together);
+    let together = window.first().and_then(|frame| frame.common?.of_several());
     let memory = block.memory();
     // Where rows hand nothing on, every step is by itself and stays where it is.
     let stays = memory.as_ref().is_some_and(|memory| memory.rows.is_empty());
@@ -87,6 +87,11 @@ impl Model for Blocks {
         let last = self.last.memory()?;
         exchange.extend(last.exchange);
         Some(Memory { exchange, rows: last.rows })
+    }
+
+    fn ahead<'a>(&self, tape: &mut Tape<'a>, params: &Bound<'_>, frames: &[Frame<'a>]) -> Result<()> {
+        // What the others read follows from time.
+        self.below.first().map_or(Ok(()), |block| block.ahead(tape, &params.within(&prefix(0)), frames))
     }
 
     fn exchange<'a>(

@@ -65,7 +65,8 @@ impl Model for Gated {
                     x = before.rows(tape, params, x)?;
                 }
                 if !aggregates_first(self.input, 3 * self.hidden, tape.wants_gradient(x)) {
-                    x = tape.matmul(x, params.get("gate.input")?)?;
+                    let (unweighted, weight) = (x, params.get("gate.input")?);
+                    x = frame.once_of_rows(("weighted", self.layers), x, || tape.matmul(unweighted, weight))?;
                 }
                 frame.product(tape, Input::Layer(self.layers), Matrix::Normalised(self.normalisation), x)
             })

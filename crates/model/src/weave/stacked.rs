@@ -34,6 +34,10 @@ impl Model for Stacked {
         Some(Memory { exchange: Vec::new(), rows })
     }
 
+    fn ahead<'a>(&self, tape: &mut Tape<'a>, params: &Bound<'_>, frames: &[Frame<'a>]) -> Result<()> {
+        self.structure.ahead(tape, params, frames)
+    }
+
     fn exchange<'a>(
         &self,
         tape: &mut Tape<'a>,

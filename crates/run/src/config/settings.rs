@@ -52,6 +52,9 @@ section! {
         /// Whether windows that a worker has in one iteration and that overlap are run together: their common
         /// snapshots go through structure once (REAL, section 4.2). The same result, to rounding.
         share: bool = true,
+        /// Whether attention goes through the edges that consecutive snapshots have in common once, where few
+        /// of them change (REAL, section 4.1). The same result, to rounding.
+        increments: bool = true,
         /// Epochs before windows are scheduled by the median of what they took; the first of several is not
         /// counted.
         profile_epochs: usize = 4,
@@ -336,6 +339,9 @@ section! {
         /// Memory that the run may take, as in 2GiB; where it is "auto", what it needs, and a quarter of what
         /// there is for snapshots and products that are kept.
         memory: String = "auto".into(),
+        /// Whether products of features with snapshots are kept where there is memory for them; they are the
+        /// same either way.
+        keep: bool = true,
         /// Where the work is done: cpu, cuda (the first GPU) or cuda:N.
         device: String = "cpu".into(),
         /// How products are computed on a GPU: f32, tf32 or bf16. The last two are faster and less exact.

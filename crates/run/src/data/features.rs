@@ -176,6 +176,12 @@ impl Inputs {
         &self.segments
     }
 
+    /// Whether all steps have the same columns.
+    pub fn never_change(&self) -> bool {
+        let is_one = |extents: &[Extent]| matches!(extents, [Extent { lists: 0, .. }]);
+        self.constant_width() == 0 || (!self.are_degrees() && is_one(&self.extents))
+    }
+
     /// The number of the segment that a step is in.
     pub fn segment_of(&self, t: Step) -> usize {
         self.segments.partition_point(|steps| steps.end <= t)

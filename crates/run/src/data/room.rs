@@ -149,6 +149,11 @@ impl Room {
         Room { snapshots, ahead: 1 + ahead, readers: 1 + readers, passing, ..room }
     }
 
+    /// The same, or without room for products.
+    pub fn keeping(self, products: bool) -> Room {
+        if products { self } else { Room { products: Some(0), ..self } }
+    }
+
     /// The room in `memory` bytes for snapshots of which nobody has said what they take.
     pub fn unplanned(memory: usize, window: usize, threads: usize) -> Room {
         let room =

@@ -21,6 +21,25 @@ use crate::workers::WorkerGroup;
 /// Seconds of metrics from which on a word is said about them.
 const SLOW: f64 = 600.0;
 
+/// Up to this share of the edges of all snapshots of a window, counted once, it is quicker to go through them
+/// once (`cargo bench --bench attention`).
+const ALIKE: f64 = 0.6;
+
+/// The edges that this many consecutive snapshots have, each counted once, as a share of those that they have
+/// one by one; about, by how many change from step to step.
+fn share_of_all(store: &Store, snapshots: usize) -> Result<f64> {
+    let counts = store.change_counts(0..store.steps())?;
+    // Steps that are stored whole say nothing; where most are, they have little in common.
+    let known: Vec<usize> = counts.iter().filter_map(|counts| counts.edges).collect();
+    if snapshots < 2 || 2 * known.len() < store.steps() {
+        return Ok(1.0);
+    }
+    let edges = (store.manifest().edges as f64 / store.steps() as f64).max(1.0);
+    let changed = known.iter().sum::<usize>() as f64 / known.len() as f64;
+    // Half of what changes is new.
+    Ok((1.0 + (snapshots - 1) as f64 * changed / edges / 2.0) / snapshots as f64)
+}
+
 /// Everything that does not change while a model is trained.
 pub struct RunContext {
     /// What decides what is computed.
@@ -41,6 +60,9 @@ pub struct RunContext {
     pub window: usize,
     /// The most windows that a worker runs together, and the most steps that they have.
     pub together: [usize; 2],
+    /// Whether few edges change from snapshot to snapshot, so that it is worth going through those of several
+    /// at once.
+    pub alike: bool,
     /// Who else uses the memory that the process was given.
     pub sharing: Sharing,
     needs: OnceLock<Vec<Need>>,
@@ -114,6 +136,7 @@ impl RunContext {
         let apart = (most - 1).saturating_mul(stride);
         let span = window.saturating_add(apart).max(window.saturating_mul(2).saturating_sub(1));
         let together = [most, if most == 1 { window } else { span.min(store.steps()) }];
+        let alike = settings.parallel.increments && share_of_all(&store, together[1])? <= ALIKE;
         // All workers are threads of this process where nothing is said.
         let alone = Sharing { workers: settings.parallel.workers.max(1), processes: 1 };
         Ok(Arc::new(RunContext {
@@ -127,6 +150,7 @@ impl RunContext {
             memory,
             window,
             together,
+            alike,
             needs: OnceLock::new(),
             asked: OnceLock::new(),
             buffers: OnceLock::new(),

@@ -170,30 +170,36 @@ fn practise(context: &RunContext, vertices: usize, degree: u64, room: usize) -> 
     let arena = Arena::new();
     let budget = Budget::new(room);
     let slots: Vec<ReuseSlots> = (0..context.span()).map(|_| ReuseSlots::new(budget.clone())).collect();
-    let together = Together::default();
-    let together = (context.together[0] > 1).then_some(&together);
+    let several = context.together[0] > 1;
+    let snapshots = Together::new(several);
+    let together = several.then_some(&snapshots);
     {
         let mut tape = Tape::new(&arena);
+        if context.alike {
+            tape.expect_alike();
+        }
         let bound = params.bind(&mut tape)?;
-        let mut frames = Vec::with_capacity(context.span());
+        let mut frames: Vec<Frame<'_>> = Vec::with_capacity(context.span());
         for (snapshot, slots) in slots.iter().enumerate() {
             let shape = Shape::new(vertices, width);
             // Learnt columns stand beside the others in a matrix of its own.
-            let features = match is_learnt {
-                true => {
+            let features = match (is_learnt, frames.last()) {
+                (_, Some(frame)) if context.inputs.never_change() => frame.features,
+                (true, _) => {
                     let learnt = tape.parameter(shape, &values)?;
                     tape.scale(learnt, 1.0)?
                 }
-                false => tape.constant(shape, &values)?,
+                (false, _) => tape.constant(shape, &values)?,
             };
             let reuse = (!is_learnt).then_some(Reuse { slots, parameters: None });
-            let common = together.map(|together| Common { together, snapshot });
+            let common = Some(Common { together: &snapshots, snapshot });
             frames.push(Frame { reuse, common, ..Frame::new(&graph, features) });
         }
         let (model, last) = (&*context.model, frames.len().saturating_sub(context.window));
         // As far from each other as they may be.
         let [count, _] = context.together;
         let start = |number: usize| last * number / (count - 1).max(1);
+        model.ahead(&mut tape, &bound, &frames)?;
         let mut all = Vec::with_capacity(count);
         for start in (0..count).map(start) {
             let window = &frames[start..(start + context.window).min(frames.len())];

@@ -126,20 +126,25 @@ impl Runner {
         });
         let cells = cut.as_ref().map(|(cells, window)| (*cells, window));
         let after = Mutex::new(self.room(&memory, run.hand_over, cells));
-        let together = Together::default();
-        let together = (run.windows.len() > 1).then_some(&together);
+        let several = run.windows.len() > 1;
+        let snapshots = Together::new(several);
+        let together = several.then_some(&snapshots);
         let (done, exchange) = {
             let mut tape = Tape::new(&self.arena);
             if run.measures {
                 tape.start_clock();
             }
+            if self.context.alike && cells.is_none() {
+                tape.expect_alike();
+            }
             let params = replica.bind(&mut tape, run.pass.trains)?;
-            let frames = self.frames(&mut tape, &params, run.loaded, cells, together)?;
+            let frames = self.frames(&mut tape, &params, run.loaded, cells, &snapshots)?;
             let before = match run.before {
                 Some(state) => state.on_tape(&mut tape, &memory, run.steps, cells)?,
                 None => StateVars::default(),
             };
             let model = &*self.context.model;
+            model.ahead(&mut tape, &params, &frames)?;
             let mut all = Vec::with_capacity(run.windows.len());
             for window in run.windows {
                 let first = window.start - run.steps.start;
@@ -199,13 +204,14 @@ impl Runner {
         params: &Bound<'_>,
         loaded: &'a [Arc<Loaded>],
         cells: Option<(&'a Cells, &'a halo::Window)>,
-        together: Option<&'a Together>,
+        together: &'a Together,
     ) -> Result<Vec<Frame<'a>>> {
         let inputs = &self.context.inputs;
         let learnt = inputs.learnt(tape, params)?;
-        let mut frames = Vec::with_capacity(loaded.len());
+        let mut frames: Vec<Frame<'a>> = Vec::with_capacity(loaded.len());
+        let mut before: Option<&Loaded> = None;
         for (number, loaded) in loaded.iter().enumerate() {
-            let common = together.map(|together| Common { together, snapshot: number });
+            let common = Some(Common { together, snapshot: number });
             // Learnt columns change with every step of training, also where they are constants on this tape.
             let reuse = learnt.is_empty().then_some(Reuse { slots: &loaded.slots, parameters: None });
             let columns = |tape: &mut Tape<'a>| {
@@ -218,7 +224,14 @@ impl Runner {
                 };
                 inputs.columns(tape, constant, &learnt, loaded.vertices.as_ref())
             };
-            let all = tape.during(Of::Step(number), columns)?;
+            // Rows that do not change from step to step are one matrix: what is made of it is made once.
+            let is_same = |before: &&Loaded| loaded.rows.are_those_of(loaded.step, &before.rows, before.step);
+            let same = before.filter(|_| cells.is_none()).filter(is_same);
+            let all = match (same, frames.last()) {
+                (Some(_), Some(frame)) => frame.features,
+                _ => tape.during(Of::Step(number), columns)?,
+            };
+            before = Some(loaded);
             let graph = &loaded.graph;
             frames.push(match cells {
                 None => Frame { graph, features: all, reuse, halo: None, common },

@@ -12,7 +12,7 @@ use crate::clock::Stage;
 use crate::cuda;
 use crate::error::{Error, Result, expect_shape};
 use crate::op::{Back, Op, Shape, View};
-use crate::simd::{fma, sigmoid, sigmoid_pair, simd, tanh_all};
+use crate::simd::{fma, sigmoid, sigmoid_and_tanh, sigmoid_pair, simd, tanh_all};
 use crate::tape::{Tape, Var};
 
 /// Columns that are activated together: the widest register.
@@ -46,10 +46,9 @@ fn activate_columns<const FUSED: bool, const N: usize>(
     let (to_i, to_g) = (read::<N>(bias[0], at), read::<N>(bias[2], at));
     let mut c = [0.0; N];
     for j in 0..N {
-        // tanh(x) = 2 sigmoid(2 x) - 1
-        let (input, candidate) = sigmoid_pair::<FUSED>(i[j] + to_i[j], 2.0 * (g[j] + to_g[j]));
+        let (input, candidate) = sigmoid_and_tanh::<FUSED>(i[j] + to_i[j], g[j] + to_g[j]);
         i[j] = input;
-        g[j] = fma::<FUSED>(2.0, candidate, -1.0);
+        g[j] = candidate;
         c[j] = i[j] * g[j];
     }
     row.gates[0][at..at + N].copy_from_slice(&i);

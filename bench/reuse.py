@@ -1,0 +1,125 @@
+"""What reuse is worth: REAL's ablation (Figures 8 and 11 to 13) on generated graphs.
+
+    python3 bench/reuse.py [--kymo FILE] [--graphs arxiv,stackoverflow,reddit] [--models t-gcn,...]
+        [--blocks 1,2] [--epochs 4] [--output bench/results/reuse.md]
+
+For every graph, model and number of blocks the same windows are trained on by two workers of one thread each:
+
+    nothing     psg, one window after the other, nothing kept
+    type I      edges that consecutive snapshots have in common are gone through once (parallel.increments)
+    type II     windows of a worker that overlap are run together (parallel.share)
+    real-g      scheduled by the greedy algorithm
+    real        scheduled by the best of all
+    kept        and products with features are kept from epoch to epoch (run.keep)
+    esdg, blad  others, which reuse nothing
+
+An iteration has four windows in all, two at each worker, so that all do the same steps of the optimiser. What
+counts is the pace of training (`edges_per_second` of metrics.jsonl) in the best epoch after the first two;
+the schedulers measure one epoch. The bound is Amdahl's for reading and aggregation in the forward pass: what
+is left of an epoch without them, by the stages that `blad` measured (profile.json). Products and gradients
+that are shared can bring more than that.
+"""
+
+import argparse
+import datetime
+import json
+import pathlib
+import platform
+import statistics
+import subprocess
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+GRAPHS = {"arxiv": "arxiv-like --scale 0.1", "stackoverflow": "stackoverflow-like --scale 0.008",
+          "reddit": "reddit-like --scale 0.02 --features 128"}
+NOTHING = {"parallel.increments": "false", "parallel.share": "false", "run.keep": "false"}
+WINDOWS = {"parallel.windows": "4", "parallel.order": "runs"}
+VARIANTS = {
+    "nothing": ("psg", {**NOTHING, **WINDOWS}),
+    "type I": ("psg", {**NOTHING, **WINDOWS, "parallel.increments": "true"}),
+    "type II": ("psg", {**WINDOWS, "run.keep": "false"}),
+    "real-g": ("real-g", {"run.keep": "false"}),
+    "real": ("real", {"run.keep": "false"}),
+    "kept": ("real", {}),
+    "esdg": ("esdg", {**NOTHING, "parallel.windows": "4"}),
+    "blad": ("blad", NOTHING),
+}
+
+
+def train(kymo, store, model, blocks, epochs, variant, folder):
+    strategy, settings = VARIANTS[variant]
+    settings = {"train.patience": "0", "parallel.profile_epochs": "1", "train.window": "8", **settings}
+    command = [kymo, "train", store, "--model", model, "--hidden", "64", "--blocks", str(blocks), "--workers", "2",
+               "--strategy", strategy, "--epochs", str(epochs), "--quiet", "-o", folder]
+    for setting, value in settings.items():
+        command += ["--set", f"{setting}={value}"]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+    if done.returncode != 0:
+        return None, done.stderr.strip().splitlines()[-1:]
+    epochs = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return max(epoch["edges_per_second"] for epoch in epochs[2:]), epochs[-1]["loss"]
+
+
+def shares(folder):
+    """Of the time of windows: reading, aggregation, products, the time encoder, the way back, the rest."""
+    profile = json.loads((folder / "profile.json").read_text())
+    windows = profile["seconds"]
+    total = [sum(statistics.median(epoch[stage] for epoch in window) for window in windows)
+             for stage in range(len(profile["stages"]))]
+    return {name: seconds / sum(total) for name, seconds in zip(profile["stages"], total)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kymo", default=ROOT / "target" / "release" / "kymo", type=pathlib.Path)
+    parser.add_argument("--graphs", default=",".join(GRAPHS))
+    parser.add_argument("--models", default="t-gcn,wd-gcn,gat-lstm,evolvegcn-o")
+    parser.add_argument("--blocks", default="1,2")
+    parser.add_argument("--epochs", default=4, type=int)
+    parser.add_argument("--output", default=ROOT / "bench" / "results" / "reuse.md", type=pathlib.Path)
+    options = parser.parse_args()
+    kymo = options.kymo.resolve()
+    table, notes = [], []
+    with tempfile.TemporaryDirectory() as made:
+        made = pathlib.Path(made)
+        for graph in options.graphs.split(","):
+            store = made / graph
+            subprocess.run([kymo, "generate", *GRAPHS[graph].split(), "-o", store, "--quiet"], check=True,
+                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            for model in options.models.split(","):
+                for blocks in map(int, options.blocks.split(",")):
+                    row, bound, share = {}, None, {}
+                    for variant in VARIANTS:
+                        folder = made / "-".join([graph, model, str(blocks), variant.replace(" ", "")])
+                        row[variant], said = train(kymo, store, model, blocks, options.epochs, variant, folder)
+                        if row[variant] is None:
+                            notes.append(f"{graph}, {model}, {blocks} blocks, {variant}: {said}")
+                        elif variant == "blad" and (folder / "profile.json").exists():
+                            share = shares(folder)
+                            bound = 1 / (1 - share["load"] - share["aggregation"])
+                    table.append((graph, model, blocks, row, bound, share))
+                    print(table[-1], flush=True)
+    write(options.output, table, notes)
+
+
+def write(output, table, notes):
+    ratio = lambda row, variant: f"{row[variant] / row['nothing']:.2f}" if row.get(variant) else "–"
+    lines = ["# What reuse is worth", "",
+             f"{datetime.date.today()}, {platform.machine()}, two workers of one thread. `python3 bench/reuse.py` "
+             "makes this file; what the", "columns are stands at its head. Figures are the pace of training over "
+             "that of `nothing`, in one run each.", "",
+             "| graph | model | blocks | " + " | ".join(list(VARIANTS)[1:]) + " | bound | of an epoch: reading, "
+             "aggregation, products, time, backward |",
+             "|---" * (len(VARIANTS) + 4) + "|"]
+    for graph, model, blocks, row, bound, share in table:
+        parts = " ".join(f"{100 * share.get(stage, 0):.0f}" for stage in
+                         ("load", "aggregation", "products", "time encoder", "backward"))
+        cells = [graph, f"`{model}`", str(blocks), *(ratio(row, variant) for variant in list(VARIANTS)[1:]),
+                 f"{bound:.2f}" if bound else "–", f"{parts} %"]
+        lines.append("| " + " | ".join(cells) + " |")
+    lines += ["", *(f"- {note}" for note in notes)]
+    output.write_text("\n".join(lines).rstrip() + "\n")
+
+
+if __name__ == "__main__":
+    main()
