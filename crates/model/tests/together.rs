@@ -128,8 +128,7 @@ fn run(
 }
 
 fn model(recipe: &zoo::Recipe, features: usize, layers: usize, blocks: usize) -> (Box<dyn Model>, Params) {
-    let config =
-        Config { features, hidden: 4, layers, blocks, heads: 2, window: 4, ..Config::default() };
+    let config = Config { features, hidden: 4, layers, blocks, heads: 2, window: 4, ..Config::default() };
     let model = recipe.build(&config).unwrap();
     let mut params = Params::new(model.slots(), 5).unwrap();
     // Biases begin as zeros, which would hide mistakes.
@@ -197,7 +196,8 @@ fn what_windows_have_in_common_is_computed_once() {
     for recipe in zoo::ALL {
         for (layers, blocks) in [(1, 1), (2, 1), (1, 2)] {
             let (model, params) = model(recipe, steps.width, layers, blocks);
-            let [alone, together] = [1, 4].map(|at_once| run(&*model, &params, &steps, at_once, false, Same::Nothing).2);
+            let [alone, together] =
+                [1, 4].map(|at_once| run(&*model, &params, &steps, at_once, false, Same::Nothing).2);
             // Each tape has parameters of its own, which are not counted.
             let own = params.values.len();
             assert!(together + 3 * own < alone, "{}: {together} of {alone}", recipe.name);

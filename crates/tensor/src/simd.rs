@@ -226,7 +226,10 @@ mod tests {
                     let (both, tangent) = sigmoid_and_tanh::<true>(y, x);
                     assert!((f64::from(both) - 1.0 / (1.0 + (-f64::from(y)).exp())).abs() < 2e-7, "{y}");
                     for found in [tanh::<true>(x), tanh::<false>(x), tangent] {
-                        assert!((f64::from(found) - exact).abs() <= 4e-7 * exact.abs(), "tanh({x}) = {found}");
+                        assert!(
+                            (f64::from(found) - exact).abs() <= 4e-7 * exact.abs(),
+                            "tanh({x}) = {found}"
+                        );
                     }
                 }
             }

@@ -220,7 +220,8 @@ mod tests {
     fn what_does_not_go_together_is_refused() {
         let problem = |all: &[Arc<Pattern>]| Spans::new(all).err().map(|error| error.to_string()).unwrap();
         assert!(problem(&[]).contains("one at least"));
-        let all = [Pattern::from_edges(2, 7, []), Pattern::from_edges(3, 7, [])].map(|one| Arc::new(one.unwrap()));
+        let all =
+            [Pattern::from_edges(2, 7, []), Pattern::from_edges(3, 7, [])].map(|one| Arc::new(one.unwrap()));
         assert!(problem(&all).contains("the same rows"));
         let unsorted = [Arc::new(Pattern::new(3, vec![0, 2], vec![2, 1]).unwrap())];
         assert!(problem(&unsorted).contains("order of columns"));

@@ -66,7 +66,8 @@ impl Model for Gated {
                 }
                 if !aggregates_first(self.input, 3 * self.hidden, tape.wants_gradient(x)) {
                     let (unweighted, weight) = (x, params.get("gate.input")?);
-                    x = frame.once_of_rows(("weighted", self.layers), x, || tape.matmul(unweighted, weight))?;
+                    x = frame
+                        .once_of_rows(("weighted", self.layers), x, || tape.matmul(unweighted, weight))?;
                 }
                 frame.product(tape, Input::Layer(self.layers), Matrix::Normalised(self.normalisation), x)
             })

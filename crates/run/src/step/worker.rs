@@ -157,7 +157,9 @@ impl Worker {
             (Some(_), share) => share.map(|share| Sizes::of_part(share, context.store.bytes())),
         };
         let room = match sizes {
-            Some(sizes) => Room::new(&sizes, bytes, context.span(), threads).keeping(context.settings.run.keep),
+            Some(sizes) => {
+                Room::new(&sizes, bytes, context.span(), threads).keeping(context.settings.run.keep)
+            }
             None => Room::unplanned(bytes, context.span(), threads),
         };
         let asked = context.asked()?;

@@ -96,7 +96,8 @@ where
         for (index, (&input, &wants)) in inputs.iter().zip(&self.wants_gradient).enumerate() {
             if let Some(product) = self.products.get(index).and_then(Option::as_ref) {
                 let product = product.clone();
-                let some = ProductRows { arena, product, rows: rows.clone(), made: Mutex::new(made[index].take()) };
+                let some =
+                    ProductRows { arena, product, rows: rows.clone(), made: Mutex::new(made[index].take()) };
                 // Before anything is computed of it, so that its time counts where it belongs.
                 let var = tape.during(self.of(index), |tape| tape.apply(some, &[]))?;
                 // What was computed together counts as the first's.

@@ -202,7 +202,8 @@ fn go_rows_back<const FUSED: bool>(gone: &Gone<'_>, sums: &mut [f32], wholes: &m
             let (inverse, part) = (gone.inverse[one], at..at + part);
             let (upstream, output) = (&gone.upstream[part.clone()], &gone.output[part.clone()]);
             let (sums, later) = (&mut sums[part.clone()], gone.later.filter(|_| alike));
-            wholes[one] = dot::<FUSED>(upstream, output) * inverse + later.map_or(0.0, |[_, wholes]| wholes[one]);
+            wholes[one] =
+                dot::<FUSED>(upstream, output) * inverse + later.map_or(0.0, |[_, wholes]| wholes[one]);
             match later {
                 Some([later, _]) => {
                     let rows = sums.iter_mut().zip(upstream).zip(&later[part]);
@@ -243,7 +244,14 @@ pub(super) struct Gradients<'a> {
 impl Gradients<'_> {
     /// The gradients that an entry of a row gets from its snapshots: of sums, or (1) of exponentials.
     #[inline(always)]
-    fn get<'r>(&'r self, row: usize, span: Span, which: usize, width: usize, room: &'r mut [f32]) -> &'r [f32] {
+    fn get<'r>(
+        &'r self,
+        row: usize,
+        span: Span,
+        which: usize,
+        width: usize,
+        room: &'r mut [f32],
+    ) -> &'r [f32] {
         let of = |at: usize| &self.of[at][which][row * width..(row + 1) * width];
         let (first, end) = (usize::from(span.first), usize::from(span.end));
         if self.alike[row] && end == self.of.len() {
@@ -304,7 +312,8 @@ fn back_rows<const FUSED: bool>(
             let x = &x[others[k] as usize * width..][..width];
             let sums = gradients.get(line, spans[k], 0, width, &mut sum_room);
             let wholes = gradients.get(line, spans[k], 1, heads, &mut whole_room);
-            let (weights, scores) = (&weights[k * heads..][..heads], &mut scores[(k - first) * heads..][..heads]);
+            let (weights, scores) =
+                (&weights[k * heads..][..heads], &mut scores[(k - first) * heads..][..heads]);
             for head in 0..heads {
                 let mine = head * part..(head + 1) * part;
                 let to_weight = dot::<FUSED>(&sums[mine.clone()], &x[mine]) - wholes[head];

@@ -52,8 +52,11 @@ impl<'a> SpannedProducts<'a> {
         let (count, width) = (self.products.len(), self.products[0].width);
         let mut outputs: Vec<Buffer> = (0..count).map(|_| arena.take(rows.len() * width)).collect();
         let mut sums = arena.take(count * width);
-        let of: Vec<Of<'_>> =
-            self.products.iter().map(|product| (product.pattern.by_row(), product.values.entries())).collect();
+        let of: Vec<Of<'_>> = self
+            .products
+            .iter()
+            .map(|product| (product.pattern.by_row(), product.values.entries()))
+            .collect();
         add_up(self, &of, rows.clone(), &mut sums, &mut outputs);
         arena.give(sums);
         // Lines so long that they are cut are taken by themselves, as they are elsewhere.
@@ -128,7 +131,9 @@ fn add_up_body<const FUSED: bool>(
                 }
             }
         }
-        for ((place, sum), output_rows) in places.iter().zip(sums.chunks_exact_mut(width)).zip(outputs.iter_mut()) {
+        for ((place, sum), output_rows) in
+            places.iter().zip(sums.chunks_exact_mut(width)).zip(outputs.iter_mut())
+        {
             if place.summed > 0 {
                 move_up(sum, &mut output_rows[output.clone()]);
             }
@@ -156,7 +161,12 @@ mod tests {
     use crate::pattern::Pattern;
 
     /// A product with each kind of values.
-    fn product<'a>(pattern: &Arc<Pattern>, kind: usize, x: &'a [f32], index: Option<&'a [u32]>) -> LazyProduct<'a> {
+    fn product<'a>(
+        pattern: &Arc<Pattern>,
+        kind: usize,
+        x: &'a [f32],
+        index: Option<&'a [u32]>,
+    ) -> LazyProduct<'a> {
         let one = |number: usize| ((number * 37 + kind) % 23) as f32 / 7.0 - 1.3;
         let values = match kind % 2 {
             0 => Resident::from((0..pattern.entries()).map(one).collect::<Vec<f32>>()),
@@ -170,7 +180,8 @@ mod tests {
         let x: Vec<f32> = (0..count * 5).map(|i| ((i * 7919) % 1009) as f32 / 504.5 - 1.0).collect();
         let index: Vec<u32> = (0..count as u32).rev().collect();
         let index = indexed.then_some(&index[..]);
-        let product = |(number, pattern): (usize, &Arc<Pattern>)| Some(product(pattern, kinds + number, &x, index));
+        let product =
+            |(number, pattern): (usize, &Arc<Pattern>)| Some(product(pattern, kinds + number, &x, index));
         let products: Vec<_> = patterns.iter().enumerate().map(product).collect();
         let all = SpannedProducts::all(&products);
         assert_eq!((all.len(), all[0].inputs.len()), (1, patterns.len()));
