@@ -1,5 +1,5 @@
-//! The few functions of MPI that are used, as a [`Wire`]. All of them return at once, but for the sum of those
-//! who have all come to it.
+//! The few functions of MPI that are used, as a [`Wire`]. All of them return at once, but for the sum of
+//! those who have all come to it.
 //!
 //! One thread at a time is in here, whichever it is: that is what was asked of MPI at the beginning
 //! (`MPI_THREAD_SERIALIZED`), and `&mut self` sees to it.
@@ -172,9 +172,8 @@ impl Wire for Library {
             let (from, to) = (copied.as_ptr().cast::<c_void>(), piece.as_mut_ptr().cast::<c_void>());
             let count = piece.len() as c_int;
             // SAFETY: as many numbers as are said, which nobody else touches until it returns.
-            let code = unsafe {
-                ffi::MPI_Allreduce(from, to, count, ffi::RSMPI_FLOAT, ffi::RSMPI_SUM, self.comm)
-            };
+            let code =
+                unsafe { ffi::MPI_Allreduce(from, to, count, ffi::RSMPI_FLOAT, ffi::RSMPI_SUM, self.comm) };
             check("MPI_Allreduce", code)?;
             self.spare.give(copied);
         }

@@ -1,6 +1,6 @@
-//! Who keeps a sum of the carrier's own from ending. No messages go meanwhile; but all are on one machine, and
-//! those who wait in the library of MPI look for messages all the time: the one that is waited for is the one
-//! that does nothing, because it was stopped.
+//! Who keeps a sum of the carrier's own from ending. No messages go meanwhile; but all are on one machine,
+//! and those who wait in the library of MPI look for messages all the time: the one that is waited for is the
+//! one that does nothing, because it was stopped.
 
 use std::time::Instant;
 
@@ -30,7 +30,8 @@ impl Stall {
         let now = Instant::now();
         // Who was stopped itself, as all are when a job is suspended, begins anew.
         let fresh = self.seen.take().filter(|seen| self.sum == sum && seen.looked.elapsed() <= 4 * BEAT);
-        let mut seen = fresh.unwrap_or_else(|| Seen { since: now, looked: now, worked: Vec::new(), idle: None });
+        let mut seen =
+            fresh.unwrap_or_else(|| Seen { since: now, looked: now, worked: Vec::new(), idle: None });
         self.sum = sum;
         if seen.looked.elapsed() >= LOOK {
             seen.look(neighbours);
@@ -46,13 +47,15 @@ impl Seen {
         self.looked = Instant::now();
         let work = |process: &Process| process.worked();
         if self.worked.is_empty() {
-            let known = neighbours.iter().filter_map(|(rank, process)| Some((*rank, *process, work(process)?)));
+            let known =
+                neighbours.iter().filter_map(|(rank, process)| Some((*rank, *process, work(process)?)));
             self.worked = known.collect();
             return;
         }
-        let done = self.worked.iter().filter_map(|(rank, process, before)| {
-            Some((work(process)?.saturating_sub(*before), *rank))
-        });
+        let done = self
+            .worked
+            .iter()
+            .filter_map(|(rank, process, before)| Some((work(process)?.saturating_sub(*before), *rank)));
         self.idle = done.min().map(|(_, rank)| rank);
     }
 }
