@@ -82,8 +82,9 @@ impl Shared {
         }
         let why = format!("on {} {how}", self.host(lost));
         self.fail(Error::peer(lost, why.clone()));
-        let others = (0..size).filter(|&to| to != rank && to != lost);
-        others.for_each(|to| drop(self.say(to, &Word::Lost(lost, 0, why.clone()))));
+        for to in (0..size).filter(|&to| to != rank && to != lost) {
+            self.say(to, &Word::Lost(lost, 0, why.clone()));
+        }
     }
 
     /// Short while messages are moving, longer where nothing has moved for a while: a look costs the worker
