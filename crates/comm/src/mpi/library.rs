@@ -1,4 +1,5 @@
-//! The few functions of MPI that are used, as a [`Wire`]. All of them return at once.
+//! The few functions of MPI that are used, as a [`Wire`]. All of them return at once, but for the sum of
+//! those who have all come to it.
 //!
 //! One thread at a time is in here, whichever it is: that is what was asked of MPI at the beginning
 //! (`MPI_THREAD_SERIALIZED`), and `&mut self` sees to it.
@@ -20,6 +21,9 @@ use crate::remote::wire::{Arrival, Lane, Wire};
 
 /// Numbers of a message from which on the wire is what takes the time.
 const MUCH: usize = 1 << 14;
+
+/// Numbers that MPI is asked to sum at a time on one machine: what it reads, it finds in the cache of a core.
+const CACHED: usize = 1 << 17;
 
 /// MPI, opened.
 pub struct Library {
@@ -161,9 +165,27 @@ impl Wire for Library {
         self.spare.give(words);
     }
 
+    fn sum_at_once(&mut self, values: &mut [f32]) -> Result<bool> {
+        for piece in values.chunks_mut(CACHED) {
+            let mut copied = self.buffer(piece.len());
+            copied.extend_from_slice(piece);
+            let (from, to) = (copied.as_ptr().cast::<c_void>(), piece.as_mut_ptr().cast::<c_void>());
+            let count = piece.len() as c_int;
+            // SAFETY: as many numbers as are said, which nobody else touches until it returns.
+            let code =
+                unsafe { ffi::MPI_Allreduce(from, to, count, ffi::RSMPI_FLOAT, ffi::RSMPI_SUM, self.comm) };
+            check("MPI_Allreduce", code)?;
+            self.spare.give(copied);
+        }
+        Ok(true)
+    }
+
     fn begin_sum(&mut self, values: &[f32]) -> Result<bool> {
         let Ok(count) = c_int::try_from(values.len()) else { return Ok(false) };
-        let (values, mut sums) = (values.to_vec(), vec![0.0f32; values.len()]);
+        let [mut copied, mut sums] = [self.buffer(values.len()), self.buffer(values.len())];
+        copied.extend_from_slice(values);
+        sums.resize(values.len(), 0.0);
+        let values = copied;
         let mut request = MaybeUninit::uninit();
         // SAFETY: both buffers are kept until the request is done.
         let request = unsafe {
@@ -188,7 +210,10 @@ impl Wire for Library {
         if !is_done(request)? {
             return Ok(None);
         }
-        Ok(self.summing.take().map(|(_, _, sums)| sums))
+        Ok(self.summing.take().map(|(_, values, sums)| {
+            self.spare.give(values);
+            sums
+        }))
     }
 
     fn close(&mut self, in_order: bool) {

@@ -4,9 +4,12 @@
 //! instead of waiting for each other.
 
 use std::cell::Cell;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use super::health::BEAT;
 use super::inbox::seal;
+use super::neighbours::LOOK;
 use super::wire::Lane;
 use super::{Remote, lock};
 use crate::Comm;
@@ -21,6 +24,12 @@ const FEW: usize = 8192;
 /// Numbers that workers of one machine sum at a time: what is copied, sent and added stays in the cache of a
 /// core.
 const PIECE: usize = 1 << 17;
+
+/// Numbers that the carrier sums at a time where others cannot be heard meanwhile: a fraction of a second.
+const AT_ONCE: usize = 1 << 24;
+
+/// Numbers from which on the carrier's own sum is worth it on one machine.
+const ENOUGH: usize = 1 << 15;
 
 /// Numbers from which on the wire is what takes the time.
 const MUCH: usize = 1 << 14;
@@ -65,7 +74,9 @@ impl Remote {
         let mut turn = lock(&self.turn);
         let number = self.begin(call, &mut turn)?;
         self.counters.all_reduce(all_reduce_bytes(numbers, size, self.rank));
-        if self.native_sums && self.sum_natively(values)? {
+        // Where they are few, to come together for the carrier's own sum would take as long as to sum.
+        let native = self.native_sums && (numbers > ENOUGH || !self.watched);
+        if native && self.sum_natively(values, number, call)? {
             return Ok(());
         }
         if numbers.saturating_mul(size) <= FEW {
@@ -147,8 +158,19 @@ impl Remote {
         Ok(parts)
     }
 
-    /// The carrier's own sum; whether it has one.
-    fn sum_natively(&self, values: &mut [f32]) -> Result<bool> {
+    /// The carrier's own sum; whether it has one. All come together before it: whom they wait for is known by
+    /// then, and those who came for something else find out.
+    fn sum_natively(&self, values: &mut [f32], number: u64, call: Call) -> Result<bool> {
+        if self.watched {
+            for piece in values.chunks_mut(AT_ONCE) {
+                self.come_together(number, call)?;
+                if !self.sum_at_once(piece)? {
+                    return Ok(false);
+                }
+            }
+            return Ok(true);
+        }
+        self.come_together(number, call)?;
         if !lock(&self.shared.wire).begin_sum(values)? {
             return Ok(false);
         }
@@ -156,6 +178,7 @@ impl Remote {
         loop {
             if let Some(sums) = lock(&self.shared.wire).sum()? {
                 values.copy_from_slice(&sums);
+                self.recycle(sums);
                 return Ok(true);
             }
             if let Some(error) = self.shared.failed() {
@@ -163,6 +186,29 @@ impl Remote {
             }
             self.patience.pause(begun.elapsed(), true);
         }
+    }
+
+    /// A sum that returns when it is done. The thread beside this one, which cannot send anything meanwhile,
+    /// watches it by the clock.
+    fn sum_at_once(&self, values: &mut [f32]) -> Result<bool> {
+        let (shared, begun) = (&self.shared, Instant::now());
+        // Before the wire is taken: who does not get it must know why.
+        shared.summing.store(shared.begun.elapsed().as_nanos().max(1) as u64, Ordering::Release);
+        let summed = lock(&shared.wire).sum_at_once(values);
+        if begun.elapsed() > BEAT {
+            lock(&shared.health).listen_anew();
+        }
+        shared.summing.store(0, Ordering::Release);
+        if begun.elapsed() > LOOK {
+            *lock(&shared.stalled) = None;
+        }
+        summed
+    }
+
+    /// Returns when all have come here.
+    fn come_together(&self, number: u64, call: Call) -> Result<()> {
+        self.others().try_for_each(|to| self.give(to, number, call, Vec::new()))?;
+        self.others().try_for_each(|from| self.part(from, number, call).map(drop))
     }
 
     pub(super) fn gather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
@@ -217,10 +263,7 @@ impl Remote {
     pub(super) fn meet(&self) -> Result<()> {
         let mut turn = lock(&self.turn);
         let number = self.begin(Call::Barrier, &mut turn)?;
-        for to in self.others() {
-            self.give(to, number, Call::Barrier, Vec::new())?;
-        }
-        self.others().try_for_each(|from| self.part(from, number, Call::Barrier).map(drop))
+        self.come_together(number, Call::Barrier)
     }
 }
 
@@ -244,8 +287,7 @@ mod tests {
     use crate::error::Result;
 
     /// A worker alone, whose carrier comes to sums that nobody else would come to.
-    #[derive(Default)]
-    struct Sums(Option<Vec<f32>>);
+    struct Sums;
 
     impl Wire for Sums {
         fn rank(&self) -> usize {
@@ -264,27 +306,24 @@ mod tests {
             Ok(false)
         }
 
-        fn begin_sum(&mut self, values: &[f32]) -> Result<bool> {
-            self.0 = Some(values.iter().map(|value| value + 100.0).collect());
+        fn sum_at_once(&mut self, values: &mut [f32]) -> Result<bool> {
+            values.iter_mut().for_each(|value| *value += 100.0);
             Ok(true)
-        }
-
-        fn sum(&mut self) -> Result<Option<Vec<f32>>> {
-            Ok(self.0.take())
         }
 
         fn close(&mut self, _: bool) {}
     }
 
-    /// Guards `parallel.sums`: the carrier sums where it was asked to, and nowhere else.
+    /// Guards `parallel.sums`: the carrier sums where it was asked to and it is worth it, and nowhere else.
     #[test]
     fn sums_are_the_carriers_where_they_may_be() {
-        for (native_sums, expected) in [(true, 103.0), (false, 3.0)] {
+        let much = super::AT_ONCE + 7;
+        for (native_sums, numbers, expected) in [(true, much, 103.0), (true, 2, 3.0), (false, much, 3.0)] {
             let options = Options { native_sums, ..Options::default() };
-            let comm = Remote::connect(Box::new(Sums::default()), "here", options).unwrap();
-            let mut values = [3.0];
+            let comm = Remote::connect(Box::new(Sums), "here", options).unwrap();
+            let mut values = vec![3.0; numbers];
             comm.all_reduce(&mut values).unwrap();
-            assert_eq!(values, [expected]);
+            assert!(values.iter().all(|value| *value == expected), "{native_sums} {numbers}");
         }
     }
 }

@@ -124,6 +124,21 @@ impl Health {
         due
     }
 
+    /// The last sign of life was not sent.
+    pub fn beat_again(&mut self) {
+        self.beaten = None;
+    }
+
+    /// How long a worker may be silent.
+    pub fn deadline(&self) -> Duration {
+        self.deadline
+    }
+
+    /// Nobody was heard because nobody listened.
+    pub fn listen_anew(&mut self) {
+        self.heard.fill(Instant::now());
+    }
+
     /// How long nothing has been heard of a worker.
     pub fn silence(&self, rank: usize) -> Duration {
         self.heard[rank].elapsed()
@@ -133,7 +148,7 @@ impl Health {
     /// when a job is suspended, has heard nobody meanwhile: then it listens anew.
     pub fn lost(&mut self) -> Option<(usize, Duration)> {
         if self.asked.elapsed() > 4 * BEAT {
-            self.heard.fill(Instant::now());
+            self.listen_anew();
         }
         self.asked = Instant::now();
         let silent = self.watched().filter(|&rank| !self.done[rank]);

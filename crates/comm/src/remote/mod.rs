@@ -7,12 +7,14 @@
 //! Sums are taken in the order of ranks, each worker summing its slice of the numbers: the same bits as with
 //! threads, and as few bytes as any way of summing takes.
 
+mod beside;
 mod collectives;
 pub mod health;
 mod inbox;
 pub mod neighbours;
 mod patience;
 pub mod spare;
+mod stall;
 pub mod wire;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -62,6 +64,11 @@ struct Shared {
     /// Why the group is at an end.
     end: Arc<OnceLock<End>>,
     ended: AtomicBool,
+    /// When the carrier's own sum was begun that this worker is in, in nanoseconds since the beginning; 0
+    /// where it is in none. Nobody else gets to the wire until it returns.
+    summing: AtomicU64,
+    /// Whom such a sum waits for, once it lasts.
+    stalled: Mutex<Option<(usize, Instant)>>,
     /// Whether somebody wants to know at once who is there.
     alarm: Arc<AtomicBool>,
     /// When something last moved, in nanoseconds since the beginning.
@@ -88,6 +95,8 @@ pub struct Remote {
     native_sums: bool,
     /// Whether all are on one machine.
     local: bool,
+    /// Whether the processes of all others can be watched: who is missed needs not to be heard for that.
+    watched: bool,
     /// The number of the next collective; held during one.
     turn: Mutex<u64>,
 }
@@ -150,10 +159,26 @@ impl Shared {
         self.end.get().map(|end| &end.error)
     }
 
-    fn say(&self, to: usize, word: &Word) {
-        let sent = lock(&self.wire).send(to, Lane::Health, word.packed());
+    /// Whether it could be said.
+    fn say(&self, to: usize, word: &Word) -> bool {
+        let Some(mut wire) = self.free_wire() else { return false };
+        let sent = wire.send(to, Lane::Health, word.packed());
         if let Err(error) = sent {
             self.fail(error);
+        }
+        true
+    }
+
+    /// The wire, unless the worker is in a sum of the carrier's own, which may last for as long as others
+    /// like.
+    fn free_wire(&self) -> Option<MutexGuard<'_, Box<dyn Wire>>> {
+        loop {
+            match self.wire.try_lock() {
+                Ok(wire) => return Some(wire),
+                Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) if self.summing.load(Ordering::Acquire) != 0 => return None,
+                Err(TryLockError::WouldBlock) => std::thread::yield_now(),
+            }
         }
     }
 
@@ -161,66 +186,6 @@ impl Shared {
     fn host(&self, rank: usize) -> &str {
         let known = self.others.get().and_then(|others| others.hosts.get(rank));
         known.map_or("an unknown machine", String::as_str)
-    }
-
-    /// What the thread beside the worker does until the end.
-    fn keep(&self, rank: usize, size: usize) {
-        let (mut looked, mut missed) = (Instant::now(), None);
-        while !self.ended.load(Ordering::Acquire) {
-            // A worker that waits moves messages itself, and two would be in each other's way.
-            let under_way = lock(&self.waits).is_none() && self.progress();
-            let (due, lost) = {
-                let mut health = lock(&self.health);
-                (health.is_due(), health.lost())
-            };
-            if let Some((lost, silence)) = lost {
-                self.lose(lost, &format!("has been silent for {:.0} s", silence.as_secs_f64()), rank, size);
-            }
-            let alarmed = self.alarm.load(Ordering::Relaxed);
-            if looked.elapsed() >= if alarmed { neighbours::ALARMED } else { neighbours::LOOK } {
-                let dead = self.dead();
-                // Not at first sight: its last words may say more.
-                if let Some((lost, process)) = dead.filter(|dead| missed == Some(*dead)) {
-                    self.lose(lost, &format!("has died: its process {} is gone", process.id), rank, size);
-                }
-                (looked, missed) = (Instant::now(), dead);
-            }
-            if due {
-                let waits = lock(&self.waits).map(|(from, _)| from);
-                // Not with the lock: threads that move messages take the wire first.
-                let watched = lock(&self.health).watched();
-                watched.for_each(|to| self.say(to, &Word::Beat(waits)));
-            }
-            std::thread::sleep(self.nap(under_way));
-        }
-    }
-
-    /// A worker of this machine that has not done its part, and whose process is gone.
-    fn dead(&self) -> Option<(usize, Process)> {
-        let neighbours = &self.others.get()?.neighbours;
-        let gone = neighbours.iter().filter(|(_, process)| !process.lives());
-        gone.copied().find(|&(rank, _)| !lock(&self.health).is_done(rank))
-    }
-
-    /// A worker counts as lost, and everybody is told, unless the group is at its end already.
-    fn lose(&self, lost: usize, how: &str, rank: usize, size: usize) {
-        if self.failed().is_some() {
-            return;
-        }
-        let why = format!("on {} {how}", self.host(lost));
-        self.fail(Error::peer(lost, why.clone()));
-        let others = (0..size).filter(|&to| to != rank && to != lost);
-        others.for_each(|to| self.say(to, &Word::Lost(lost, 0, why.clone())));
-    }
-
-    /// Short while messages are moving, longer where nothing has moved for a while: a look costs the worker
-    /// beside it a part of its core.
-    fn nap(&self, under_way: bool) -> Duration {
-        let moved = Duration::from_nanos(self.moved.load(Ordering::Relaxed));
-        match under_way || self.begun.elapsed().saturating_sub(moved) < Duration::from_millis(4) {
-            true => Duration::from_micros(200),
-            false => Duration::from_millis(2),
-        }
     }
 }
 
@@ -247,6 +212,8 @@ impl Remote {
             waits: Mutex::new(None),
             end: Arc::default(),
             ended: AtomicBool::new(false),
+            summing: AtomicU64::new(0),
+            stalled: Mutex::new(None),
             alarm: Arc::default(),
             moved: AtomicU64::new(0),
             begun,
@@ -264,11 +231,13 @@ impl Remote {
             patience: Patience::alone(),
             native_sums: options.native_sums,
             local: false,
+            watched: false,
             turn: Mutex::new(0),
         };
         let texts = remote.all_gather(neighbours::described(host, process).as_bytes())?;
         let all: Vec<_> = texts.iter().map(|text| neighbours::read(&String::from_utf8_lossy(text))).collect();
         let neighbours = neighbours::watched(rank, &all);
+        remote.watched = neighbours.len() + 1 == size;
         let hosts = all.into_iter().map(|(host, _)| host).collect();
         // It is set once, here.
         let _ = remote.shared.others.set(Others { hosts, neighbours });
@@ -329,7 +298,9 @@ impl Remote {
 
     /// Tells all others, and gives it time to arrive.
     fn tell(&self, word: &Word) {
-        (0..self.size).filter(|&to| to != self.rank).for_each(|to| self.shared.say(to, word));
+        for to in (0..self.size).filter(|&to| to != self.rank) {
+            self.shared.say(to, word);
+        }
         let begun = Instant::now();
         while self.shared.progress() && begun.elapsed() < FAREWELL {
             std::thread::yield_now();
@@ -437,6 +408,9 @@ impl Comm for Remote {
     }
 
     fn waits_for(&self) -> Option<(usize, Duration)> {
+        if let Some((rank, since)) = *lock(&self.shared.stalled) {
+            return Some((rank, since.elapsed()));
+        }
         let (from, since) = (*lock(&self.shared.waits))?;
         Some((lock(&self.shared.health).cause(from), since.elapsed()))
     }

@@ -36,6 +36,15 @@ impl Process {
         (!matches!(state, "Z" | "X" | "x")).then_some(Process { id, begun })
     }
 
+    /// What it has computed since it was begun, in ticks of the system; nothing where it is gone.
+    pub fn worked(&self) -> Option<u64> {
+        let facts = std::fs::read_to_string(format!("/proc/{}/stat", self.id)).ok()?;
+        let mut facts = facts.rsplit_once(')')?.1.split_whitespace().skip(11);
+        // For itself, and in the system for it.
+        let mut ticks = || facts.next()?.parse::<u64>().ok();
+        Some(ticks()? + ticks()?)
+    }
+
     /// Whether it lives.
     pub fn lives(&self) -> bool {
         Process::living(self.id).as_ref() == Some(self)

@@ -251,6 +251,92 @@ fn a_killed_process_is_lost_at_once() {
     child.wait().unwrap();
 }
 
+/// A carrier whose sum does not end until it is told to, as MPI's with a worker that does not come.
+struct Stuck {
+    queues: Queues,
+    ends: Arc<AtomicBool>,
+}
+
+impl Wire for Stuck {
+    fn rank(&self) -> usize {
+        self.queues.rank
+    }
+
+    fn size(&self) -> usize {
+        self.queues.size()
+    }
+
+    fn send(&mut self, to: usize, lane: Lane, words: Vec<f32>) -> Result<()> {
+        self.queues.send(to, lane, words)
+    }
+
+    fn poll(&mut self, arrived: &mut Vec<Arrival>) -> Result<bool> {
+        self.queues.poll(arrived)
+    }
+
+    fn sum_at_once(&mut self, _: &mut [f32]) -> Result<bool> {
+        while !self.ends.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(true)
+    }
+
+    fn close(&mut self, _: bool) {}
+}
+
+/// Guards that a sum of the carrier's own hides nobody's end: whoever is killed in it is missed at once, and
+/// who is stopped in it is named while it is waited for, and lost after the deadline.
+#[cfg(target_os = "linux")]
+#[test]
+fn who_is_lost_in_a_sum_of_the_carriers_own_is_missed() {
+    for (deadline, killed) in [(LONG, true), (Duration::from_secs(2), false)] {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let (id, ends) = (child.id(), Arc::new(AtomicBool::new(false)));
+        let queues: Vec<Queue> = (0..2).map(|_| Queue::default()).collect();
+        let connect = |rank: usize| {
+            let queues = Queues { rank, queues: queues.clone(), cut: Arc::default() };
+            let wire = Stuck { queues, ends: ends.clone() };
+            let process = if rank == 1 { Process::living(id) } else { Process::this() };
+            let options = Options { deadline, native_sums: true };
+            Remote::connect_as(Box::new(wire), "here", process, options).unwrap()
+        };
+        std::thread::scope(|scope| {
+            let work = |rank: usize| {
+                let comm = connect(rank);
+                comm.all_reduce(&mut vec![1.0; 100_000]).unwrap();
+                comm.end()
+            };
+            let other = scope.spawn(move || work(1));
+            let comm = connect(0);
+            let (waits, early, late) = std::thread::scope(|scope| {
+                scope.spawn(|| comm.all_reduce(&mut vec![1.0; 100_000]).unwrap());
+                let end = || comm.end().unwrap().get().cloned();
+                std::thread::sleep(Duration::from_millis(1500));
+                let (waits, early) = (comm.waits_for().map(|(rank, _)| rank), end());
+                if killed {
+                    child.kill().unwrap();
+                }
+                std::thread::sleep(Duration::from_millis(1500));
+                let late = end();
+                ends.store(true, Ordering::Relaxed);
+                (waits, early, late)
+            });
+            assert_eq!((waits, early), (Some(1), None), "it was heard a moment ago");
+            let expected = match killed {
+                true => format!("on here has died: its process {id} is gone"),
+                false => "on here has been silent for 2 s".to_owned(),
+            };
+            assert_eq!(late, Some(End { error: Error::peer(1, expected), code: 0 }));
+            assert_eq!(comm.waits_for(), None);
+            drop(comm);
+            drop(other.join().unwrap());
+        });
+        // It may be gone already.
+        let _ = child.kill();
+        child.wait().unwrap();
+    }
+}
+
 /// Whose machine disappears while all meet is missed, too.
 #[test]
 fn a_worker_that_never_comes_is_lost() {

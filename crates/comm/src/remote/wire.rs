@@ -57,6 +57,12 @@ pub trait Wire: Send {
         drop(words);
     }
 
+    /// The carrier's own sum over workers, where it has one that returns when it is done: for workers of one
+    /// machine who have all come to it. Whether it was taken.
+    fn sum_at_once(&mut self, _values: &mut [f32]) -> Result<bool> {
+        Ok(false)
+    }
+
     /// Begins the carrier's own sum over workers, where it has one.
     fn begin_sum(&mut self, _values: &[f32]) -> Result<bool> {
         Ok(false)

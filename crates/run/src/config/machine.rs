@@ -33,6 +33,18 @@ pub fn process_memory() -> Option<(usize, usize)> {
     Some((kilobytes(&status, "VmRSS:")? as usize, kilobytes(&status, "VmHWM:")? as usize))
 }
 
+/// Memory that this process has to itself now, its program and its libraries included, without files that
+/// are mapped and can be let go: nothing where the system does not tell.
+pub fn own_memory() -> usize {
+    read(Path::new("/proc/self/status")).map_or(0, |status| own(&status))
+}
+
+fn own(status: &str) -> usize {
+    // Libraries of MPI put what they share with other processes of the machine into shared memory.
+    let parts = ["RssAnon:", "RssShmem:"].map(|part| kilobytes(status, part).unwrap_or(0));
+    parts.iter().sum::<u64>() as usize
+}
+
 /// Something that a run holds in memory, known before it is taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Need {
@@ -249,6 +261,13 @@ mod tests {
         assert!(text.starts_with("training (parameters 1.0 EiB, rows 1.0 MiB) takes about"), "{text}");
         assert!(text.ends_with(" of memory are available; lower c"), "{text}");
         Need::check(&needs[..1], "training").unwrap();
+    }
+
+    /// Kernels before 4.5 do not tell what is whose: then nothing is counted.
+    #[test]
+    fn what_a_process_has_to_itself_is_no_file() {
+        let status = "VmRSS:\t 900 kB\nRssAnon:\t 600 kB\nRssFile:\t 250 kB\nRssShmem:\t 50 kB\n";
+        assert_eq!((own(status), own("VmRSS:\t 900 kB\n"), own("")), (650 << 10, 0, 0));
     }
 
     #[test]

@@ -19,7 +19,7 @@ mod stored;
 mod survey;
 
 pub use features::Inputs;
-pub use room::{Room, Sizes, largest_step, snapshots_in_memory, whole_bytes};
+pub use room::{Room, Sizes, largest_step, left_to_keep, snapshots_in_memory, whole_bytes};
 pub use segment::Segment;
 pub use snapshots::{Loaded, Reading, Snapshots, Surroundings};
 pub use source::{Piece, SnapshotSource, StepRows, WholeSteps};

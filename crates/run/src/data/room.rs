@@ -162,6 +162,12 @@ impl Room {
     }
 }
 
+/// What a worker may keep snapshots and products in, where its process was given so many bytes: its share of
+/// what the process did not have already, less the least that the worker itself needs.
+pub fn left_to_keep(given: usize, had: usize, workers: usize, least: usize) -> usize {
+    (given.saturating_sub(had) / workers.max(1)).saturating_sub(least)
+}
+
 /// Bytes of all snapshots if every one had its edges, matrices and features to itself.
 pub fn whole_bytes(manifest: &Manifest, columns: usize) -> u64 {
     let directions = if manifest.directed { 1 } else { 2 };
@@ -217,6 +223,16 @@ mod tests {
         let room = Room::new(&SIZES, 13_000, 4, 3);
         assert_eq!((room.snapshots, room.products, room.releases), (12_750, Some(250), true));
         assert_eq!(Room::new(&SIZES, 12_750, 4, 0).readers, 1, "somebody has to read");
+    }
+
+    /// Threads of one process have its program once, and what a window needs is there in any case: it is no
+    /// part of what is divided here.
+    #[test]
+    fn what_the_process_has_already_is_not_given_out_again() {
+        assert_eq!(left_to_keep(1000, 0, 1, 300), 700);
+        assert_eq!(left_to_keep(1000, 200, 1, 300), 500);
+        assert_eq!(left_to_keep(1000, 200, 4, 50), 150);
+        assert_eq!((left_to_keep(1000, 800, 1, 300), left_to_keep(1000, 2000, 2, 300)), (0, 0));
     }
 
     /// Whatever the memory, what is kept, read ahead and worked in stays within it.

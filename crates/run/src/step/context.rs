@@ -11,9 +11,9 @@ use kymo_plan::{Assignment, Epochs};
 
 use super::custom::Custom;
 use super::estimate;
-use crate::config::machine::{Need, machine};
+use crate::config::machine::{Need, machine, own_memory};
 use crate::config::{Mode, Settings, memory};
-use crate::data::{Inputs, Part, Sizes};
+use crate::data::{Inputs, Part, Sizes, left_to_keep};
 use crate::error::{Error, Result};
 use crate::task::{self, Goal};
 use crate::workers::WorkerGroup;
@@ -65,6 +65,9 @@ pub struct RunContext {
     pub alike: bool,
     /// Who else uses the memory that the process was given.
     pub sharing: Sharing,
+    /// Bytes that the process had to itself before anything was opened: its program, and MPI where it has
+    /// joined others.
+    had: usize,
     needs: OnceLock<Vec<Need>>,
     asked: OnceLock<(Asked, u64)>,
     buffers: OnceLock<[u64; 2]>,
@@ -115,6 +118,7 @@ impl RunContext {
         sharing: Option<Sharing>,
         inputs: impl FnOnce(&Store, &Settings, Range<Step>) -> Result<Inputs>,
     ) -> Result<Arc<RunContext>> {
+        let had = own_memory();
         let metrics = custom.check(&settings)?;
         let goal = custom.task(&settings.task.name)?.open(&store, &settings)?;
         task::check_parts(&*goal, &settings)?;
@@ -151,6 +155,7 @@ impl RunContext {
             window,
             together,
             alike,
+            had,
             needs: OnceLock::new(),
             asked: OnceLock::new(),
             buffers: OnceLock::new(),
@@ -204,15 +209,18 @@ impl RunContext {
     }
 
     /// Bytes that a worker may keep snapshots and products in: what `run.memory` and the machine have beside
-    /// the least that it needs, by its plan, or as far as that is known.
+    /// the least that it needs, by its plan, or as far as that is known, and beside what the process had when
+    /// it began. That last part refuses nothing: where little was given, nothing is kept.
     pub fn room_to_keep(&self, planned: Option<u64>) -> Result<usize> {
         let workers = self.sharing.workers;
         let found = || self.needs.get().map(|needs| Need::total(needs) as usize / workers);
         let given = self.memory_of_worker()?;
         let Some(least) = planned.map(|least| least as usize).or_else(found) else { return Ok(given) };
         let held = self.goal.held_bytes() as usize / workers;
-        let known = self.settings.run.memory != "auto";
-        let given = if known { given.saturating_sub(least + held) } else { given };
+        let given = match self.settings.run.memory == "auto" {
+            true => given,
+            false => left_to_keep(self.memory_of_process()?, self.had, workers, least + held),
+        };
         let available = machine().map_or(usize::MAX, |memory| memory.available as usize);
         let available = available / self.sharing.processes / workers;
         Ok(given.min(available.saturating_sub(least)))
