@@ -24,8 +24,8 @@ fn instance(groups: usize, window: usize, workers: usize) -> Instance {
     Instance { reuse, overhead: 0.05, ..Instance::new(costs, workers) }
 }
 
-/// The answer is that of a greedy, and the note names the reason and both schedulers. With reuse REAL's greedy
-/// may have taken the pairs of another.
+/// The answer is that of a greedy, and the note names the reason and both schedulers. With reuse REAL's
+/// greedy may have taken the pairs of another.
 fn is_fallback(found: &Scheduled, name: &str, greedy: &str, reason: &str, instance: &Instance) {
     let others: &[&str] =
         if greedy == "real-g" && instance.reuse != Reuse::None { &["blad", "dygnex-g"] } else { &[] };
