@@ -29,7 +29,8 @@ pub fn predicted_beside_done(run: &Path) -> Result<()> {
     let foretold = simulate_with_timeline(&instance, &EpochPlan::of_schedule(&schedule), &cluster)
         .map_err(|error| Error::file(&run.join(folder::SCHEDULE), error.to_string()))?;
     let began = |trace: &WorkerTrace| {
-        trace.spans.iter().find(|span| span.kind == Kind::Plan).map_or(0, |span| span.end)
+        // A schedule is looked for at the end of several epochs, and found at the last of them.
+        trace.spans.iter().rfind(|span| span.kind == Kind::Plan).map_or(0, |span| span.end)
     };
     let begin = done.first().map_or(0, began);
     let mut foretold = foretold.timeline.unwrap_or_default();

@@ -24,11 +24,14 @@ fn instance(groups: usize, window: usize, workers: usize) -> Instance {
     Instance { reuse, overhead: 0.05, ..Instance::new(costs, workers) }
 }
 
-/// The answer is that of a greedy, and the note names the reason and both schedulers.
+/// The answer is that of a greedy, and the note names the reason and both schedulers. With reuse REAL's
+/// greedy may have taken the pairs of another.
 fn is_fallback(found: &Scheduled, name: &str, greedy: &str, reason: &str, instance: &Instance) {
-    assert_eq!(found.by, greedy);
+    let others: &[&str] =
+        if greedy == "real-g" && instance.reuse != Reuse::None { &["blad", "dygnex-g"] } else { &[] };
+    assert!(found.by == greedy || others.contains(&found.by), "{}", found.by);
     let note = found.note.as_deref().unwrap();
-    for word in [name, greedy, reason] {
+    for word in [name, found.by, reason] {
         assert!(note.contains(word) && !note.contains('\n'), "{note}");
     }
     // Where the clock cut neither short, it is the very schedule that the greedy gives when asked directly.

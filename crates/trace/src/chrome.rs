@@ -36,29 +36,42 @@ fn microseconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1000.0
 }
 
-/// Threads that viewers show for a worker and for what is read ahead for it, beside each other.
+/// Threads that viewers show for a worker, for the stages of the run, and for what is read ahead for the
+/// worker, beside each other.
 struct Lanes {
     worker: usize,
+    /// Whether a stage was shown.
+    stages: bool,
     /// When each thread that reads is done with what it reads.
     readers: Vec<u64>,
 }
 
 impl Lanes {
-    /// Numbers of threads from one reader to the next.
+    /// Numbers of threads from one lane of a worker to the next.
     const STRIDE: usize = 10_000;
 
-    /// The number of the thread that a span is shown at, and whether it is a new one.
-    fn of(&mut self, span: &Span) -> (usize, bool) {
-        if span.kind != Kind::Prepare {
-            return (self.worker, false);
+    /// The number of the thread that a span is shown at, and what it is called if it is a new one.
+    fn of(&mut self, span: &Span) -> (usize, Option<String>) {
+        match span.kind {
+            Kind::Stage => {
+                let is_new = !std::mem::replace(&mut self.stages, true);
+                (self.worker + Lanes::STRIDE, is_new.then(|| "stages of the run".to_owned()))
+            }
+            Kind::Prepare => self.reader(span),
+            _ => (self.worker, None),
         }
+    }
+
+    /// The same for a span of reading: the first thread that is done by then.
+    fn reader(&mut self, span: &Span) -> (usize, Option<String>) {
         let free = self.readers.iter().position(|&end| end <= span.start);
         let lane = free.unwrap_or(self.readers.len());
         match self.readers.get_mut(lane) {
             Some(end) => *end = span.end,
             None => self.readers.push(span.end),
         }
-        (self.worker + Lanes::STRIDE * (lane + 1), free.is_none())
+        let name = || format!("reading for worker {}", self.worker);
+        (self.worker + Lanes::STRIDE * (lane + 2), free.is_none().then(name))
     }
 }
 
@@ -113,13 +126,11 @@ pub fn export_beside(groups: &[(&str, &[WorkerTrace])], path: &Path) -> Result<(
                 }
                 let mut spans: Vec<&Span> = trace.spans.iter().collect();
                 spans.sort_by_key(|span| (span.start, std::cmp::Reverse(span.end)));
-                let mut lanes = Lanes { worker, readers: Vec::new() };
+                let mut lanes = Lanes { worker, stages: false, readers: Vec::new() };
                 for span in spans {
-                    let (thread, is_new) = lanes.of(span);
-                    if is_new {
-                        for line in about(process, thread, &format!("reading for worker {worker}"), worker) {
-                            write!(out, "{separator}{line}")?;
-                        }
+                    let (thread, new) = lanes.of(span);
+                    for line in new.iter().flat_map(|name| about(process, thread, name, worker)) {
+                        write!(out, "{separator}{line}")?;
                     }
                     out.write_all(separator.as_bytes())?;
                     serde_json::to_writer(&mut *out, &event(process, thread, late, span))?;
@@ -182,6 +193,32 @@ mod tests {
         ];
         assert_eq!(events[3..6], expected);
         assert_eq!(exported(&[])["traceEvents"].as_array().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn stages_and_readers_have_lanes_of_their_own() {
+        let spans = vec![
+            span(Kind::Compute, "step", 10, 20, 0),
+            span(Kind::Prepare, "snapshot", 10, 30, 0),
+            span(Kind::Prepare, "snapshot", 15, 25, 0),
+            span(Kind::Stage, "profiling", 0, 40, 0),
+            span(Kind::Stage, "optimised", 40, 50, 0),
+        ];
+        let file = exported(&[WorkerTrace { worker: 0, spans, ..Default::default() }]);
+        let events = file["traceEvents"].as_array().unwrap();
+        let lanes = |kind: &str| -> Vec<u64> {
+            let of = events.iter().filter(|event| event["cat"] == kind);
+            of.map(|event| event["tid"].as_u64().unwrap()).collect()
+        };
+        let named = |thread: u64| {
+            let mut names = events.iter().filter(|event| event["name"] == "thread_name");
+            names.find(|event| event["tid"] == thread).unwrap()["args"]["name"].as_str().unwrap()
+        };
+        let (stages, readers) = (lanes("stage"), lanes("prepare"));
+        assert!(stages.len() == 2 && stages[0] == stages[1] && named(stages[0]) == "stages of the run");
+        assert!(readers[0] != readers[1] && !readers.contains(&stages[0]));
+        assert!(readers.iter().all(|&reader| named(reader) == "reading for worker 0"));
+        assert_eq!((lanes("compute"), named(0)), (vec![0], "worker 0"));
     }
 
     #[test]

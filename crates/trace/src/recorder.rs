@@ -172,7 +172,8 @@ impl State {
             };
         }
         self.totals.add(span.kind, length.saturating_sub(inside), span.bytes);
-        if self.spans.len() < limit {
+        // Stages are few, and the last ones end when a long run has passed the limit.
+        if self.spans.len() < limit || span.kind == Kind::Stage {
             self.spans.push(span);
         } else {
             self.left_out += 1;

@@ -29,6 +29,8 @@ pub enum Kind {
     Evaluate,
     /// Reading snapshots before their turn, beside the rest.
     Prepare,
+    /// A stage of the run, around what the workers do in it.
+    Stage,
 }
 
 /// How a kind counts.
@@ -44,7 +46,7 @@ pub(crate) enum Part {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Kind; 10] = [
+    pub const ALL: [Kind; 11] = [
         Kind::Compute,
         Kind::Send,
         Kind::Receive,
@@ -55,6 +57,7 @@ impl Kind {
         Kind::Checkpoint,
         Kind::Evaluate,
         Kind::Prepare,
+        Kind::Stage,
     ];
 
     /// The name in files.
@@ -70,6 +73,7 @@ impl Kind {
             Kind::Checkpoint => "checkpoint",
             Kind::Evaluate => "evaluate",
             Kind::Prepare => "prepare",
+            Kind::Stage => "stage",
         }
     }
 
@@ -77,7 +81,7 @@ impl Kind {
         match self {
             Kind::Compute | Kind::Load | Kind::Plan | Kind::Checkpoint | Kind::Evaluate => Part::Busy,
             Kind::Wait | Kind::AllReduce => Part::Waiting,
-            Kind::Send | Kind::Receive | Kind::Prepare => Part::Beside,
+            Kind::Send | Kind::Receive | Kind::Prepare | Kind::Stage => Part::Beside,
         }
     }
 }

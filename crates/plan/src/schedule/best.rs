@@ -1,8 +1,9 @@
 //! Everything at once: the names DyGNeX and REAL, and the best answer that any scheduler here has.
 //!
 //! Both names try the same: DyGNeX's problem is REAL's without reuse, and whether groups share anything is
-//! said by the instance. Quick ones go first, so that there is an answer whatever the time. The greedy ones
-//! of the papers get a tenth of the time each, which is too little only where they are far behind the others.
+//! said by the instance. Quick ones go first, so that there is an answer whatever the time. The greedy of the
+//! paper that knows the instance gets a tenth of the time, which is too little only where it is far behind
+//! the others.
 //! With reuse a better bound is looked for (`columns.rs`), and what comes up with it is annealed. Annealing
 //! makes as many moves as it would by itself, and the integer program, where it was built in, gets what is
 //! left. A handful of groups are solved exactly.
@@ -54,13 +55,15 @@ impl Scheduler for Best {
         let part = Limit { time: limit.time.mul_f64(0.1), ..limit.clone() };
         let mut best = fold::Fold.schedule(instance, limit)?;
         let mut complete = true;
-        let quick: [&dyn Scheduler; 5] =
-            [&psg::InOrder, &blad::Pairs, &matched::Matched, &greedy::DYGNEX, &greedy::REAL];
+        // With reuse REAL's looks at DyGNeX's, too; without they are the same.
+        let greedy = if instance.reuse == Reuse::None { greedy::DYGNEX } else { greedy::REAL };
+        let quick: [&dyn Scheduler; 4] = [&psg::InOrder, &blad::Pairs, &matched::Matched, &greedy];
         for scheduler in quick {
             if best.gap() > limit.gap {
                 let found = scheduler.schedule(instance, &part)?;
                 complete &= found.complete;
-                keep(&mut best, found);
+                // Its note is about its own choice, not about this one.
+                keep(&mut best, Scheduled { note: None, ..found });
             }
         }
         if instance.reuse != Reuse::None && best.gap() > limit.gap.max(WORTH) && columns::fits(instance) {

@@ -28,6 +28,10 @@ impl Scheduler for Pairs {
         "two consecutive groups per worker and iteration, in order of time; BLAD's pipeline"
     }
 
+    fn is_immediate(&self) -> bool {
+        true
+    }
+
     fn schedule(&self, instance: &Instance, _: &Limit) -> Result<Scheduled> {
         let begun = Instant::now();
         instance.check()?;

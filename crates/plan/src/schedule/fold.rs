@@ -31,6 +31,10 @@ impl Scheduler for Fold {
         "the largest group with the smallest, bins sorted by load and cut into iterations"
     }
 
+    fn is_immediate(&self) -> bool {
+        true
+    }
+
     fn schedule(&self, instance: &Instance, _: &Limit) -> Result<Scheduled> {
         let begun = Instant::now();
         instance.check()?;

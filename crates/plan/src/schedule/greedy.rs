@@ -11,27 +11,42 @@
 //! sum: equation 15 has it, and so do we.
 //!
 //! As printed it takes `O(n^3)`: `n / G` iterations of `n` targets with `G` searches of length `n`. Two
-//! departures make that `O(n^2 / G)` with a factor of [`TARGETS`]:
+//! departures make that `O(n^2 / G)` with a factor of [`TARGETS`](super::targets::TARGETS):
 //! - *one search* serves all workers: it keeps every pair it passes (of more than `16 G` the `8 G` nearest),
 //!   and the nearest disjoint ones are taken; only if they are too few does it search again among the groups
 //!   left. A second search in the shorter list may pass pairs that the first did not, so from three workers
 //!   on the pairs may differ from the paper's;
-//! - *sampled targets*: if more than [`TARGETS`] groups are left, at most that number, evenly spaced in the
-//!   sorted list, give targets, since neighbours in a long list give nearly the same one. With reuse they do
-//!   not: the few groups that share with the costliest one may be left out.
+//! - *sampled targets*: if more than `TARGETS` groups are left, at most that number, evenly spaced in the
+//!   sorted list, give targets, since neighbours in a long list give nearly the same one.
+//!
+//! As printed REAL-G gains next to nothing from reuse. Its pointers pass a few of the pairs that overlap by
+//! chance, and it takes the iteration that wastes least, not the one that saves most: pairs that save nothing
+//! but are equally long waste nothing. So with reuse there are three more departures:
+//! - *neighbours are targets*: the costliest group is also paired with every group left that it overlaps;
+//! - *neighbours first*: of the pairs that overlap, those that miss the target by no more than they save are
+//!   taken, the nearest first, before the pointers look for the rest (`overlap.rs`);
+//! - *savings count*: the iteration is taken that wastes least, less what its pairs save. That is the time
+//!   paid for, less the time that its groups would take alone.
+//!
+//! Where neighbours are many, the pointers have nothing left to do, and an epoch takes nearly linear time.
+//! No greedy choice guarantees anything: REAL-G also looks at the pairs of DyGNeX-G and at plain pairs of
+//! consecutive groups (`blad`), sorts each by what they really take and cuts them into iterations
+//! ([`Schedule::from_bins`]), and takes the fastest. So it is never behind either of them.
+//! [`Scheduled::by`] and a note tell where the pairs of another were taken.
 //!
 //! `tests/papers` has the algorithms line by line as printed. The schedules are the same for one or two
-//! workers and up to [`TARGETS`] groups, and everywhere once the transcription makes these departures too.
-//! REAL-G gains little from reuse either way: on windows that share a quarter, the printed algorithm is as
-//! far from the bound as this one, to within 1 %. It chooses the iteration that wastes least, not the one
-//! that saves most: pairs that save nothing but are equally long waste nothing.
+//! workers and up to `TARGETS` groups where there is no reuse, and everywhere once the transcription makes
+//! these departures too.
 
 use std::time::Instant;
 
 use super::fold::{best_fold, by_cost};
 use super::instance::Instance;
+use super::overlap::Overlaps;
+use super::reuse::Reuse;
+use super::targets::Search;
 use super::timetable::Schedule;
-use super::{Limit, Scheduled, Scheduler};
+use super::{Limit, Scheduled, Scheduler, blad, matched};
 use crate::error::Result;
 
 /// DyGNeX-G.
@@ -44,12 +59,9 @@ pub(super) const DYGNEX: Greedy = Greedy {
 /// REAL-G.
 pub(super) const REAL: Greedy = Greedy {
     name: "real-g",
-    about: "REAL's greedy: as DyGNeX's, and pairs count with what they save each other",
+    about: "REAL's greedy: as DyGNeX's, groups that overlap first, and what pairs save each other counts",
     reuse: true,
 };
-
-/// The most targets tried for an iteration.
-const TARGETS: usize = 64;
 
 /// A greedy scheduler.
 pub(super) struct Greedy {
@@ -70,151 +82,66 @@ impl Scheduler for Greedy {
     fn schedule(&self, instance: &Instance, limit: &Limit) -> Result<Scheduled> {
         let begun = Instant::now();
         instance.check()?;
+        if !self.reuse || instance.reuse == Reuse::None {
+            return Ok(self.choose(instance, limit, begun, 1.0));
+        }
+        // The rest of the time is for the one that it is compared with.
+        let own = self.choose(instance, limit, begun, 0.5);
+        let others = [blad::Pairs.schedule(instance, limit)?, DYGNEX.choose(instance, limit, begun, 1.0)];
+        let complete = own.complete && others.iter().all(|other| other.complete);
+        let sorted =
+            |found: &Scheduled| Schedule::from_bins(instance, found.schedule.bins().cloned().collect());
+        let (mut best, mut by) = (sorted(&own), self.name);
+        for other in &others {
+            let schedule = sorted(other);
+            if schedule.seconds(instance) < best.seconds(instance) {
+                (best, by) = (schedule, other.by);
+            }
+        }
+        let note = format!("{}: these are the pairs of '{by}', which are faster", self.name);
+        let note = (by != self.name).then_some(note);
+        Ok(Scheduled { complete, note, ..Scheduled::new(instance, best, by, begun) })
+    }
+}
+
+impl Greedy {
+    /// Iteration by iteration, until this part of the time is over.
+    fn choose(&self, instance: &Instance, limit: &Limit, begun: Instant, part: f64) -> Scheduled {
         let mut groups = by_cost(instance, 0..instance.groups());
         groups.reverse();
+        let shares = self.reuse && instance.reuse != Reuse::None;
+        let mut overlaps = shares.then(|| Overlaps::new(instance));
         let mut iterations = Vec::new();
         // Pairs are all it knows: with one group per worker there is nothing to choose.
         while groups.len() > instance.workers && instance.most >= 2 {
-            let in_time = || !limit.is_over(begun, 1.0);
-            let Some(pairs) = Search::new(instance, &groups, self.reuse).iteration(in_time) else { break };
-            let mut left = vec![true; groups.len() + 1];
+            let in_time = || !limit.is_over(begun, part);
+            let search = Search::new(instance, &groups, overlaps.as_ref());
+            let Some(pairs) = search.iteration(in_time) else { break };
             let mut iteration = vec![Vec::new(); instance.workers];
+            let mut gone = vec![false; instance.groups()];
             for (bin, pair) in iteration.iter_mut().zip(&pairs) {
-                (left[pair.high], left[pair.low]) = (false, false);
                 bin.push(groups[pair.high - 1]);
                 bin.extend(pair.low.checked_sub(1).map(|low| groups[low]));
+                bin.iter().for_each(|&group| gone[group] = true);
             }
             iterations.push(iteration);
-            let mut left = left.into_iter().skip(1);
-            groups.retain(|_| left.next().unwrap_or(true));
+            groups.retain(|&group| !gone[group]);
+            overlaps.iter_mut().for_each(|overlaps| overlaps.keep(|group| !gone[group]));
         }
         let complete = groups.len() <= instance.workers || instance.most < 2;
         groups.reverse();
         let rest = if complete {
             groups.iter().map(|&group| vec![group]).collect()
+        } else if shares {
+            let settled: Vec<Vec<usize>> = iterations.iter().flatten().cloned().collect();
+            let count = settled.len();
+            matched::beside(instance, settled).split_off(count)
         } else {
             best_fold(instance, &groups, Vec::new())
         };
         iterations.extend(Schedule::from_bins(instance, rest).iterations);
         let scheduled = Scheduled::new(instance, Schedule { iterations }, self.name, begun);
-        Ok(Scheduled { complete, ..scheduled })
-    }
-}
-
-/// Two places in the sorted list; place 0 is the group of no cost.
-#[derive(Clone, Copy)]
-struct Pair {
-    load: f64,
-    low: usize,
-    high: usize,
-}
-
-/// The search for one iteration.
-struct Search<'a> {
-    instance: &'a Instance,
-    /// Groups left, in rising order of cost: place `p` is `groups[p - 1]`.
-    groups: &'a [usize],
-    /// The cost at each place, place 0 included.
-    costs: Vec<f64>,
-    reuse: bool,
-    /// For each place the last target that used it.
-    used: Vec<usize>,
-    /// Pairs passed by the pointers, with their distance to the target.
-    passed: Vec<(f64, Pair)>,
-}
-
-impl<'a> Search<'a> {
-    fn new(instance: &'a Instance, groups: &'a [usize], reuse: bool) -> Self {
-        let costs = std::iter::once(0.0).chain(groups.iter().map(|&group| instance.costs[group]));
-        let (costs, used) = (costs.collect(), vec![0; groups.len() + 1]);
-        Search { instance, groups, costs, reuse, used, passed: Vec::new() }
-    }
-
-    /// The pairs of the iteration that wastes least, unless time runs out.
-    fn iteration(mut self, in_time: impl Fn() -> bool) -> Option<Vec<Pair>> {
-        let last = self.groups.len();
-        let step = last.div_ceil(TARGETS).max(1);
-        let mut best = (f64::INFINITY, Vec::new());
-        for (turn, low) in (0..last).step_by(step).enumerate() {
-            if !in_time() {
-                return None;
-            }
-            let pairs = self.near(self.pair(low, last), turn + 1);
-            let longest = pairs.iter().map(|pair| pair.load).fold(0.0, f64::max);
-            let work: f64 = pairs.iter().map(|pair| pair.load).sum();
-            let waste = longest * self.instance.workers as f64 - work;
-            if waste < best.0 {
-                best = (waste, pairs);
-            }
-        }
-        Some(best.1)
-    }
-
-    fn pair(&self, low: usize, high: usize) -> Pair {
-        let saved = match low.checked_sub(1) {
-            Some(low) if self.reuse => self.instance.reuse.saved(self.groups[low], self.groups[high - 1]),
-            _ => 0.0,
-        };
-        Pair { load: self.costs[low] + self.costs[high] - saved, low, high }
-    }
-
-    /// The target's pair and up to `G - 1` disjoint ones near it; `turn` marks the places they use.
-    fn near(&mut self, target: Pair, turn: usize) -> Vec<Pair> {
-        let workers = self.instance.workers;
-        let mut pairs = Vec::with_capacity(workers.min(self.groups.len()));
-        self.take(target, turn, &mut pairs);
-        while pairs.len() < workers {
-            self.pass(target.load, turn);
-            let nearest = 8 * workers;
-            if self.passed.len() > 2 * nearest {
-                self.passed.select_nth_unstable_by(nearest, |one, other| one.0.total_cmp(&other.0));
-                self.passed.truncate(nearest);
-            }
-            self.passed
-                .sort_unstable_by(|one, other| one.0.total_cmp(&other.0).then(other.1.high.cmp(&one.1.high)));
-            let before = pairs.len();
-            for (_, pair) in std::mem::take(&mut self.passed) {
-                if pairs.len() < workers {
-                    self.take(pair, turn, &mut pairs);
-                }
-            }
-            if pairs.len() == before {
-                break;
-            }
-        }
-        pairs
-    }
-
-    fn is_free(&self, place: usize, turn: usize) -> bool {
-        place == 0 || self.used[place] != turn
-    }
-
-    fn take(&mut self, pair: Pair, turn: usize, pairs: &mut Vec<Pair>) {
-        if self.is_free(pair.low, turn) && self.is_free(pair.high, turn) {
-            (self.used[pair.low], self.used[pair.high]) = (turn, turn);
-            pairs.push(pair);
-        }
-    }
-
-    /// Two pointers from both ends, over the places that are free.
-    fn pass(&mut self, target: f64, turn: usize) {
-        self.passed.clear();
-        let (mut low, mut high) = (0, self.groups.len());
-        while low < high {
-            if !self.is_free(high, turn) {
-                high -= 1;
-            } else if !self.is_free(low, turn) {
-                low += 1;
-            } else {
-                let pair = self.pair(low, high);
-                self.passed.push(((pair.load - target).abs(), pair));
-                if pair.load < target {
-                    low += 1;
-                } else {
-                    high -= 1;
-                }
-            }
-        }
+        Scheduled { complete, ..scheduled }
     }
 }
 

@@ -24,6 +24,10 @@ impl Scheduler for Matched {
         "the pairs of groups that save each other most, the rest folded, bins sorted and cut"
     }
 
+    fn is_immediate(&self) -> bool {
+        true
+    }
+
     fn schedule(&self, instance: &Instance, _: &Limit) -> Result<Scheduled> {
         let begun = Instant::now();
         instance.check()?;

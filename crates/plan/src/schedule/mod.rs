@@ -17,6 +17,7 @@ mod instance;
 mod matched;
 mod matching;
 mod moves;
+mod overlap;
 mod pricing;
 mod program;
 mod psg;
@@ -25,6 +26,7 @@ mod reuse;
 mod simplex;
 #[cfg(feature = "ilp")]
 mod solver;
+mod targets;
 mod timetable;
 
 use std::time::{Duration, Instant};
@@ -120,6 +122,10 @@ pub trait Scheduler: Sync {
     /// Whether it was built in: some need something to be installed.
     fn is_there(&self) -> bool {
         true
+    }
+    /// Whether it answers without a search: in no time, and with no look at the clock.
+    fn is_immediate(&self) -> bool {
+        false
     }
     /// Schedules the groups.
     fn schedule(&self, instance: &Instance, limit: &Limit) -> Result<Scheduled>;

@@ -19,6 +19,10 @@ impl Scheduler for InOrder {
         "groups in order of time, one per worker and iteration; the baseline of the papers"
     }
 
+    fn is_immediate(&self) -> bool {
+        true
+    }
+
     fn schedule(&self, instance: &Instance, _: &Limit) -> Result<Scheduled> {
         let begun = Instant::now();
         instance.check()?;

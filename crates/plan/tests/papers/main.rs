@@ -1,15 +1,19 @@
 //! The greedy schedulers against the papers: `dygnex-g` and `real-g` beside line-by-line transcriptions.
 //!
 //! The transcriptions are in `printed.rs`. The fast code in `schedule/greedy.rs` leaves the papers in two
-//! places, both to be faster, and `printed.rs` can be told to do so as well (`Departures`):
+//! places to be faster, and with reuse in a third to gain something by it; `printed.rs` can be told to do so
+//! as well (`Departures`):
 //! - *one search*: the papers search again after each pair; the fast code takes several pairs of one search.
 //!   The second search can meet pairs that the first did not, so schedules may differ from three workers on;
 //! - *sampled targets*: the papers try every group as partner of the costliest one; the fast code tries at
-//!   most 64, evenly spaced by cost, so schedules may differ while more than 64 groups are left. The partners
-//!   that share snapshots with the costliest group may be among those left out.
+//!   most 64, evenly spaced by cost, so schedules may differ while more than 64 groups are left;
+//! - *neighbours*: groups that overlap come first, as targets and as pairs, and what pairs save counts
+//!   against what an iteration wastes. Where nothing overlaps this changes nothing.
 //!
-//! So the fast code must give the very schedule of the papers for one or two workers and up to 64 groups, and
-//! the very schedule of the transcription with its departures everywhere.
+//! So the fast code must give the very schedule of the papers without reuse for one or two workers and up to
+//! 64 groups, and the very schedule of the transcription with its departures everywhere. With reuse `real-g`
+//! sorts its pairs by load, and answers with those of `blad` or `dygnex-g` where that is faster; so does the
+//! test.
 //!
 //! All numbers are whole, so sums are exact in every order and ties are real. Longer lists have no ties:
 //! there the fast code sorts with an unstable sort, and the standard library decides which of two equal pairs
@@ -31,7 +35,8 @@ fn fast(name: &str, instance: &Instance) -> Schedule {
     let found = find(name).unwrap().schedule(instance, &LIMIT).unwrap();
     assert!(found.complete);
     found.schedule.check(instance).unwrap();
-    assert_eq!((found.by, &found.note), (name, &None));
+    assert_eq!(found.by == name, found.note.is_none());
+    assert!(found.by == name || name == "real-g" && instance.reuse != Reuse::None);
     found.schedule
 }
 
@@ -59,11 +64,26 @@ fn instances(
     })
 }
 
-/// The transcription of the paper that has this name, with departures.
-fn slow(name: &str, instance: &Instance, departures: Departures) -> Schedule {
-    let nothing = Reuse::None;
-    let reuse = if name == "real-g" { &instance.reuse } else { &nothing };
-    real_g(instance, reuse, departures)
+/// The transcription of the paper that has this name, with all departures.
+fn slow(name: &str, instance: &Instance) -> Schedule {
+    let plain = real_g(instance, &Reuse::None, Departures::ALL);
+    if name == "dygnex-g" || instance.reuse == Reuse::None {
+        return plain;
+    }
+    // The first of the fastest, each sorted by load and cut into iterations.
+    let sorted = |schedule: Schedule| Schedule::from_bins(instance, schedule.iterations.concat());
+    let mut best = sorted(real_g(instance, &instance.reuse, Departures::ALL));
+    for other in [fast("blad", instance), plain].map(sorted) {
+        if other.seconds(instance) < best.seconds(instance) {
+            best = other;
+        }
+    }
+    best
+}
+
+/// The same without reuse.
+fn alone(instance: &Instance) -> Instance {
+    Instance { reuse: Reuse::None, ..instance.clone() }
 }
 
 proptest! {
@@ -72,7 +92,7 @@ proptest! {
     #[test]
     fn few_groups_on_two_workers_are_scheduled_as_printed(instance in instances(0..=20, 1..=2, 12)) {
         prop_assert_eq!(fast("dygnex-g", &instance), dygnex_g(&instance));
-        prop_assert_eq!(fast("real-g", &instance), real_g(&instance, &instance.reuse, Departures::NONE));
+        prop_assert_eq!(fast("real-g", &alone(&instance)), dygnex_g(&instance));
     }
 
     #[test]
@@ -80,7 +100,7 @@ proptest! {
         instance in instances(0..=20, 3..=8, 12),
     ) {
         for name in ["dygnex-g", "real-g"] {
-            prop_assert_eq!(fast(name, &instance), slow(name, &instance, Departures::ALL));
+            prop_assert_eq!(fast(name, &instance), slow(name, &instance));
         }
     }
 
@@ -98,7 +118,7 @@ proptest! {
         instance in instances(21..=64, 1..=2, 1 << 40),
     ) {
         prop_assert_eq!(fast("dygnex-g", &instance), dygnex_g(&instance));
-        prop_assert_eq!(fast("real-g", &instance), real_g(&instance, &instance.reuse, Departures::NONE));
+        prop_assert_eq!(fast("real-g", &alone(&instance)), dygnex_g(&instance));
     }
 
     #[test]
@@ -106,7 +126,7 @@ proptest! {
         instance in instances(120..=220, 12..=24, 1 << 40),
     ) {
         for name in ["dygnex-g", "real-g"] {
-            prop_assert_eq!(fast(name, &instance), slow(name, &instance, Departures::ALL));
+            prop_assert_eq!(fast(name, &instance), slow(name, &instance));
         }
     }
 
@@ -115,7 +135,7 @@ proptest! {
         instance in instances(21..=150, 1..=8, 1 << 40),
     ) {
         for name in ["dygnex-g", "real-g"] {
-            prop_assert_eq!(fast(name, &instance), slow(name, &instance, Departures::ALL));
+            prop_assert_eq!(fast(name, &instance), slow(name, &instance));
         }
     }
 }
@@ -142,16 +162,17 @@ fn departures_depart() {
     );
     assert!(differ(60, 8, one_search) && !differ(60, 2, one_search));
     assert!(differ(100, 2, sampled) && !differ(64, 2, sampled));
+    assert!(differ(60, 2, Departures { neighbours: true, ..one_search }));
 }
 
 #[test]
-fn departures_cost_little() {
+fn departures_cost_little_and_gain_by_reuse() {
     for (groups, workers) in [(40, 3), (64, 8), (100, 4), (150, 8)] {
-        for ratio in [0.0, 0.25] {
+        for (ratio, most) in [(0.0, 1.01), (0.25, 0.98)] {
             let instance = windows(groups, workers, ratio);
             let printed = real_g(&instance, &instance.reuse, Departures::NONE).seconds(&instance);
             let found = fast("real-g", &instance).seconds(&instance);
-            assert!(found <= 1.01 * printed, "{groups} {workers} {ratio}: {found} s, printed {printed} s");
+            assert!(found <= most * printed, "{groups} {workers} {ratio}: {found} s, printed {printed} s");
         }
     }
 }

@@ -21,11 +21,13 @@ pub struct Departures {
     pub one_search: bool,
     /// At most 64 evenly spaced targets are tried.
     pub sampled_targets: bool,
+    /// Groups that overlap come first, as targets and as pairs, and what is saved is not wasted.
+    pub neighbours: bool,
 }
 
 impl Departures {
-    pub const NONE: Departures = Departures { one_search: false, sampled_targets: false };
-    pub const ALL: Departures = Departures { one_search: true, sampled_targets: true };
+    pub const NONE: Departures = Departures { one_search: false, sampled_targets: false, neighbours: false };
+    pub const ALL: Departures = Departures { one_search: true, sampled_targets: true, neighbours: true };
 }
 
 /// An entry of the list: a group and its time, or the group of no cost.
@@ -191,14 +193,18 @@ pub fn real_g(instance: &Instance, reuse: &Reuse, departures: Departures) -> Sch
             let time = sg[i].time + sg[n].time - saved(reuse, &sg[i], &sg[n]);
             targets.push(Pair { time, head: sg[i], tail: sg[n] });
         }
+        if departures.neighbours {
+            targets.extend(neighbours_of(&sg[n], reuse, &sg));
+        }
         // 4: W_min = infinity.
         let mut w_min = f64::INFINITY;
         let mut best = Vec::new();
         // 5: foreach T in targets do.
         for target in targets {
             // 6: pairs = GetPairs(T, R, SG, D, n).
+            let first = if departures.neighbours { overlapping(&target, reuse, &sg) } else { Vec::new() };
             let pairs = match departures.one_search {
-                true => pairs_of_few_searches(&target, reuse, &sg, workers),
+                true => pairs_of_few_searches(&target, first, reuse, &sg, workers),
                 false => get_pairs(&target, reuse, &sg, workers),
             };
             // 7: W = D max_j(pairs[j].T, T).
@@ -206,6 +212,10 @@ pub fn real_g(instance: &Instance, reuse: &Reuse, departures: Departures) -> Sch
             let mut w = workers as f64 * longest;
             // 8: W = W - sum pairs[j].T, and the target's own.
             w -= pairs.iter().map(|pair| pair.time).sum::<f64>() + target.time;
+            if departures.neighbours {
+                let all = [vec![target], pairs.clone()].concat();
+                w -= all.iter().map(|pair| saved(reuse, &pair.head, &pair.tail)).sum::<f64>();
+            }
             // 9: if W < W_min then W_min = W.
             if w < w_min {
                 w_min = w;
@@ -255,15 +265,71 @@ fn get_pairs(target: &Pair, reuse: &Reuse, sg: &[Entry], workers: usize) -> Vec<
     pairs
 }
 
+/// The departure from line 18: targets of a group with every other that it overlaps, the nearest in time
+/// first, of two the earlier.
+fn neighbours_of(entry: &Entry, reuse: &Reuse, sg: &[Entry]) -> Vec<Pair> {
+    let group = entry.group.unwrap();
+    let overlaps = |other: &&Entry| saved(reuse, entry, other) > 0.0;
+    let mut others: Vec<&Entry> = sg.iter().filter(overlaps).collect();
+    others.sort_by_key(|other| (other.group.unwrap().abs_diff(group), other.group));
+    let time = |other: &Entry| other.time + entry.time - saved(reuse, other, entry);
+    others.into_iter().map(|other| Pair { time: time(other), head: *other, tail: *entry }).collect()
+}
+
+/// The departure from line 23: pairs that overlap and miss the target by no more than they save, the nearest
+/// first. Of equally near ones those below the target come first, of equal ones below it the later.
+fn overlapping(target: &Pair, reuse: &Reuse, sg: &[Entry]) -> Vec<Pair> {
+    let mut pairs = Vec::new();
+    for (at, head) in sg.iter().enumerate() {
+        for tail in sg[at + 1..].iter().filter(|tail| saved(reuse, head, tail) > 0.0) {
+            let time = head.time + tail.time - saved(reuse, head, tail);
+            pairs.push(Pair { time, head: *head, tail: *tail });
+        }
+    }
+    let groups = |pair: &Pair| {
+        let [one, other] = [pair.head.group, pair.tail.group];
+        (one.min(other), one.max(other))
+    };
+    let order = |one: &Pair, other: &Pair| {
+        one.time.total_cmp(&other.time).then_with(|| groups(one).cmp(&groups(other)))
+    };
+    pairs.sort_by(order);
+    let (mut below, above): (Vec<Pair>, Vec<Pair>) =
+        pairs.into_iter().partition(|pair| pair.time < target.time);
+    below.reverse();
+    below.extend(above);
+    let miss = |pair: &Pair| (pair.time - target.time).abs();
+    below.sort_by(|one, other| miss(one).total_cmp(&miss(other)));
+    below.retain(|pair| miss(pair) <= saved(reuse, &pair.head, &pair.tail));
+    below
+}
+
 /// The departure from lines 23 to 30: every pair that a search meets is kept, and the nearest that are
 /// disjoint are taken; of long lists only the 8 D nearest. Only if these are too few, it searches again in
-/// what is left.
-fn pairs_of_few_searches(target: &Pair, reuse: &Reuse, sg: &[Entry], workers: usize) -> Vec<Pair> {
+/// what is left. Pairs that come first are taken before any search.
+fn pairs_of_few_searches(
+    target: &Pair,
+    first: Vec<Pair>,
+    reuse: &Reuse,
+    sg: &[Entry],
+    workers: usize,
+) -> Vec<Pair> {
     let mut pairs: Vec<Pair> = Vec::new();
     let mut sg = without(sg, target);
-    while pairs.len() < workers - 1 {
+    let mut met = first;
+    loop {
+        for pair in met {
+            let is_left = |entry: &Entry| sg.iter().any(|left| left.group == entry.group);
+            if pairs.len() < workers - 1 && is_left(&pair.head) && is_left(&pair.tail) {
+                sg = without(&sg, &pair);
+                pairs.push(pair);
+            }
+        }
         let (mut head, mut tail) = (0, sg.len() - 1);
-        let mut met = Vec::new();
+        if pairs.len() == workers - 1 || head == tail {
+            return pairs;
+        }
+        met = Vec::new();
         while head < tail {
             let time = sg[head].time + sg[tail].time - saved(reuse, &sg[head], &sg[tail]);
             met.push(Pair { time, head: sg[head], tail: sg[tail] });
@@ -274,16 +340,5 @@ fn pairs_of_few_searches(target: &Pair, reuse: &Reuse, sg: &[Entry], workers: us
         if met.len() > 2 * 8 * workers {
             met.truncate(8 * workers);
         }
-        if met.is_empty() {
-            break;
-        }
-        for pair in met {
-            let is_left = |entry: &Entry| sg.iter().any(|left| left.group == entry.group);
-            if pairs.len() < workers - 1 && is_left(&pair.head) && is_left(&pair.tail) {
-                sg = without(&sg, &pair);
-                pairs.push(pair);
-            }
-        }
     }
-    pairs
 }

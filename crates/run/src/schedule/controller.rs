@@ -1,32 +1,36 @@
 //! From what windows cost to who trains them: measured for some epochs, scheduled by the first worker, told
 //! to all.
 //!
-//! REAL 5.4: training begins in turns (cold start), goes on while it is measured, and changes to the schedule
-//! at the end of an epoch. A scheduler gets twice the time of an epoch at most. The schedule is part of the
-//! checkpoint: what is resumed goes on with it. With `parallel.cached_costs` the first epochs follow a linear
-//! model of the costs of earlier runs on this machine instead of going in turns; what is measured takes its
-//! place as before. While windows are measured, the checkpoint has what was measured so far. Where costs are
-//! told beforehand (`parallel.costs`), windows are scheduled from the first epoch on, without a look at the
-//! clock.
+//! REAL 3.3 and 5.4: training begins in turns (cold start), goes on while it is measured and while a schedule
+//! is looked for, and changes to the schedule at the end of an epoch (`search.rs`). A scheduler gets twice
+//! the time of an epoch at most. The first worker says when the schedule is followed, and `schedule.json`
+//! tells from which epoch on. The schedule is part of the checkpoint: what is resumed goes on with it. While
+//! windows are measured and scheduled, the checkpoint has what was measured so far. A run that is resumed
+//! from before the change follows the schedule that it left, from the same epoch on; where it left none, it
+//! is looked for by the profile that was written.
+//!
+//! With `parallel.cached_costs` the first epochs follow a linear model of the costs of earlier runs on this
+//! machine instead of going in turns; what is measured takes its place as before. Where costs are told
+//! beforehand (`parallel.costs`), windows are scheduled from the first epoch on, without a look at the clock.
 
 use std::time::{Duration, Instant};
 
 use kymo_plan::price::Rates;
-use kymo_plan::schedule::{Instance, Limit, Reuse, Schedule, find};
+use kymo_plan::schedule::{Instance, Limit, Reuse, Schedule, Scheduled, find};
 use kymo_plan::{Assignment, EpochPlan, Epochs};
 use kymo_trace::Kind;
-use kymo_trace::schema::{RunFolder, ScheduleRecord};
+use kymo_trace::schema::{ProfileRecord, RunFolder, ScheduleRecord};
 
-use super::cost_cache::{self, CachedCosts, Key, STALE};
+use super::cost_cache::{self, CachedCosts};
 use super::costs::{self, Source};
 use super::profile::{self, Measurements, Profile};
+use super::profiling::{self, key};
+use super::search::Search;
+use super::stage::{COLD_START, OPTIMISED, PROFILING, SCHEDULING, Stage};
 use super::strategy::{Division, ask};
 use super::told::{announce, from_text, record, times_from_text, times_to_text, to_text};
 use crate::error::{Error, Result};
-use crate::step::{WindowTimes, Worker};
-
-/// Pairs of windows that are run to find out what they save each other.
-const PAIRS: usize = 4;
+use crate::step::Worker;
 
 /// The most seconds that a scheduler may take, however long an epoch takes.
 const LONGEST: f64 = 60.0;
@@ -42,6 +46,13 @@ pub struct Controller {
     cached: Option<CachedCosts>,
     /// The scheduler whose schedule by what is measured is still to come.
     pending: Option<&'static str>,
+    /// Whether enough was measured and the schedule is being looked for.
+    searching: bool,
+    /// The search, at the first worker.
+    search: Option<Search>,
+    /// What the run followed before it was interrupted and will follow again, at the first worker.
+    recorded: Option<ScheduleRecord>,
+    stage: Stage,
     /// What was found, at the first worker, until an epoch was run by it.
     untried: Option<ScheduleRecord>,
     /// Seconds of the epoch under way before it was interrupted.
@@ -74,21 +85,71 @@ impl Controller {
             None => division.assignment(&settings),
         };
         let epochs = worker.context.epochs(worker.group.size(), assignment);
+        let was_measured = measured.is_some();
         let mut measured = measured.unwrap_or_default();
         let under_way = measured.under_way.get_mut(worker.group.rank()).map(std::mem::take);
         worker.measured = pending.map(|_| under_way.unwrap_or_default());
         let before = measured.seconds;
         let profile = Profile::of(&epochs.windows, measured);
-        let mut controller = Controller { epochs, profile, cached: None, pending, untried: None, before };
+        let mut controller = Controller {
+            epochs,
+            profile,
+            cached: None,
+            pending,
+            searching: false,
+            search: None,
+            recorded: None,
+            stage: Stage::default(),
+            untried: None,
+            before,
+        };
         if let Some(scheduler) = pending {
             controller.use_cache(worker, scheduler, is_new, tell)?;
-            if worker.group.leads() {
+            if was_measured {
+                controller.take_up(worker, scheduler, epoch, folder)?;
+            }
+            if worker.group.leads() && !controller.searching {
                 announce(scheduler, &settings, &controller.epochs, tell);
             }
         } else if let (Some(scheduler), false, None) = (scheduler, measures, controller.schedule()) {
-            controller.schedule_beforehand(worker, scheduler, folder, tell)?;
+            controller.schedule_beforehand(worker, scheduler, epoch, folder, tell)?;
         }
+        let first = epoch == 0 && parallel.profile_epochs > 1;
+        let stage = match pending {
+            Some(_) if first => COLD_START,
+            Some(_) => PROFILING,
+            None => OPTIMISED,
+        };
+        controller.stage.enter(worker, scheduler.map(|_| stage));
         Ok(controller)
+    }
+
+    /// Takes up what was under way when the run was interrupted: a schedule that it followed and that the
+    /// checkpoint does not have, or the search for one.
+    fn take_up(
+        &mut self,
+        worker: &mut Worker,
+        scheduler: &str,
+        epoch: usize,
+        folder: Option<&RunFolder>,
+    ) -> Result<()> {
+        let (measured, all) = (worker.settings().parallel.profile_epochs, worker.settings().train.epochs);
+        let to_come = (epoch + 1).max(measured)..=all;
+        let is_to_come = |record: &ScheduleRecord| record.epoch.is_some_and(|begin| to_come.contains(&begin));
+        self.recorded = folder.map(RunFolder::schedule).transpose()?.flatten().filter(is_to_come);
+        self.searching = epoch >= measured && self.profile.is_complete();
+        if !self.searching {
+            return Ok(());
+        }
+        worker.measured = None;
+        if worker.group.leads() && self.recorded.is_none() {
+            let left = folder.map(RunFolder::profile).transpose()?.flatten();
+            let record = left.unwrap_or_else(|| self.profile.record());
+            let work: f64 = profile::costs(&record).iter().sum();
+            let closing = record.closing * self.epochs.iterations() as f64;
+            self.begin_search(worker, scheduler, &record, work / worker.group.size() as f64 + closing)?;
+        }
+        Ok(())
     }
 
     /// Schedules by costs that are told beforehand.
@@ -96,6 +157,7 @@ impl Controller {
         &mut self,
         worker: &Worker,
         scheduler: &str,
+        epoch: usize,
         folder: Option<&RunFolder>,
         tell: &mut Tell<'_>,
     ) -> Result<()> {
@@ -111,24 +173,26 @@ impl Controller {
             }
             let limit = Limit { clock: false, ..limit(settings) };
             let instance = ask(&worker.context, known.windows, known.closing, known.reuse)?;
-            told = self.decide(worker, scheduler, &instance, &limit, folder, tell)?;
+            let found = find(scheduler)?.schedule(&instance, &limit)?;
+            told = self.decide(worker, &found, &instance, epoch, folder, tell)?;
         }
-        self.follow(worker, told)
+        self.follow(worker, told)?;
+        Ok(())
     }
 
-    /// Asks the scheduler, at the first worker, and writes down what it found; what others have to be told.
+    /// Writes down what a scheduler found and from which epoch on it is followed, at the first worker; what
+    /// others have to be told.
     fn decide(
         &mut self,
         worker: &Worker,
-        scheduler: &str,
+        found: &Scheduled,
         instance: &Instance,
-        limit: &Limit,
+        epoch: usize,
         folder: Option<&RunFolder>,
         tell: &mut Tell<'_>,
     ) -> Result<Vec<u8>> {
-        let found = find(scheduler)?.schedule(instance, limit)?;
         found.note.iter().for_each(|note| tell(note));
-        let record = record(worker, &found, instance);
+        let record = record(worker, found, instance, epoch);
         if let Some(folder) = folder {
             folder.write_schedule(&record)?;
         }
@@ -136,11 +200,13 @@ impl Controller {
         to_text(&found.schedule)
     }
 
-    /// Follows the schedule of the first worker from now on.
-    fn follow(&mut self, worker: &Worker, told: Vec<u8>) -> Result<()> {
+    /// Follows the schedule of the first worker from now on, if it tells one; whether it does.
+    fn follow(&mut self, worker: &Worker, told: Vec<u8>) -> Result<bool> {
         let told = worker.group.broadcast(told)?;
-        self.epochs.assignment = Assignment::Scheduled(from_text(&told)?);
-        Ok(())
+        if !told.is_empty() {
+            self.epochs.assignment = Assignment::Scheduled(from_text(&told)?);
+        }
+        Ok(!told.is_empty())
     }
 
     /// Reads what earlier runs on this machine left, and schedules by it where a run has just begun.
@@ -177,10 +243,7 @@ impl Controller {
             ));
             told = to_text(&found.schedule)?;
         }
-        let told = worker.group.broadcast(told)?;
-        if !told.is_empty() {
-            self.epochs.assignment = Assignment::Scheduled(from_text(&told)?);
-        }
+        self.follow(worker, told)?;
         Ok(())
     }
 
@@ -211,7 +274,8 @@ impl Controller {
         }
     }
 
-    /// Takes in what was measured in an epoch, and schedules the windows once enough is known.
+    /// Takes in what was measured in an epoch, looks for a schedule once enough is known, and follows it once
+    /// there is one.
     ///
     /// `seconds` is how long the epoch took, `done` the epochs so far. All workers come here together.
     pub fn after_epoch(
@@ -239,33 +303,109 @@ impl Controller {
         // An epoch that was interrupted has taken what it took before, too.
         let seconds = seconds + std::mem::take(&mut self.before);
         let begun = Instant::now();
-        let epochs = worker.settings().parallel.profile_epochs;
-        // The first epoch reads and makes what later ones find: it tells little, unless it is all there is.
-        if done > 1 || epochs == 1 {
-            self.gather(worker, &measured, seconds)?;
+        let is_new = !self.searching;
+        if is_new {
+            let epochs = worker.settings().parallel.profile_epochs;
+            // The first epoch reads and makes what later ones find: it tells little, unless it is all there
+            // is.
+            if done > 1 || epochs == 1 {
+                profiling::gather(&mut self.profile, &self.epochs, worker, &measured, seconds)?;
+            }
+            if self.stage.is(COLD_START) {
+                self.stage.enter(worker, Some(PROFILING));
+            }
+            // A checkpoint of an earlier version may have left windows of which nothing is known: one more
+            // epoch is measured.
+            if done < epochs || !self.profile.is_complete() {
+                return Ok(());
+            }
+            (self.searching, worker.measured) = (true, None);
+            if worker.group.leads() && self.recorded.is_none() {
+                self.finish_profile(worker, folder, tell)?;
+                let record = self.profile.record();
+                self.begin_search(worker, scheduler, &record, seconds)?;
+            }
         }
-        // A checkpoint of an earlier version may have left windows of which nothing is known: one more epoch
-        // is measured.
-        if done < epochs || !self.profile.is_complete() {
-            return Ok(());
-        }
-        (self.pending, worker.measured) = (None, None);
         let mut told = Vec::new();
         if worker.group.leads() {
-            self.fit(worker, tell)?;
-            self.measure_savings(worker, tell)?;
-            if let Some(folder) = folder {
-                folder.write_profile(&self.profile.record())?;
+            told = self.look(worker, seconds, done, folder, tell)?;
+            if told.is_empty() && is_new && self.search.is_some() {
+                tell("the schedule is looked for while training goes on as before");
             }
-            let time = Duration::from_secs_f64((2.0 * seconds).clamp(2e-3, LONGEST));
-            let limit = Limit { time, ..limit(worker.settings()) };
-            let reuse = profile::reuse(&self.profile.record(), &self.epochs.windows)?;
-            let instance = ask(&worker.context, self.profile.costs(), self.profile.closing, reuse)?;
-            told = self.decide(worker, scheduler, &instance, &limit, folder, tell)?;
         }
-        self.follow(worker, told)?;
+        if self.follow(worker, told)? {
+            (self.pending, self.searching) = (None, false);
+            self.stage.enter(worker, Some(OPTIMISED));
+        }
         worker.group.recorder.record(Kind::Plan, "schedule", begun, 0);
         Ok(())
+    }
+
+    /// Ends the stage under way. All stages are in the timeline then.
+    pub fn end(&mut self, worker: &Worker) {
+        self.stage.enter(worker, None);
+    }
+
+    /// Works out what was measured, finds out what windows save each other, and writes that down.
+    fn finish_profile(
+        &mut self,
+        worker: &mut Worker,
+        folder: Option<&RunFolder>,
+        tell: &mut Tell<'_>,
+    ) -> Result<()> {
+        let windows = &self.epochs.windows;
+        profiling::fit(&mut self.profile, windows, self.cached.as_ref(), worker, tell)?;
+        profiling::measure_savings(&mut self.profile, windows, worker, tell)?;
+        match folder {
+            Some(folder) => Ok(folder.write_profile(&self.profile.record())?),
+            None => Ok(()),
+        }
+    }
+
+    /// Begins to look for a schedule by a profile; an epoch takes `seconds`.
+    fn begin_search(
+        &mut self,
+        worker: &Worker,
+        scheduler: &str,
+        measured: &ProfileRecord,
+        seconds: f64,
+    ) -> Result<()> {
+        let time = Duration::from_secs_f64((2.0 * seconds).clamp(2e-3, LONGEST));
+        let reuse = profile::reuse(measured, &self.epochs.windows)?;
+        let instance = ask(&worker.context, profile::costs(measured), measured.closing, reuse)?;
+        let limit = Limit { time, ..limit(worker.settings()) };
+        self.search = Some(Search::begin(scheduler, instance, &limit)?);
+        Ok(())
+    }
+
+    /// Looks whether there is a schedule to be followed from now on, at the first worker; what others have to
+    /// be told, nothing where there is none yet.
+    fn look(
+        &mut self,
+        worker: &Worker,
+        seconds: f64,
+        done: usize,
+        folder: Option<&RunFolder>,
+        tell: &mut Tell<'_>,
+    ) -> Result<Vec<u8>> {
+        if let Some(record) = self.recorded.take_if(|record| record.epoch.is_some_and(|epoch| epoch <= done))
+        {
+            tell("windows are assigned by the schedule that the run had before it was interrupted");
+            let schedule = Schedule { iterations: record.iterations.clone() };
+            self.untried = Some(record);
+            return to_text(&schedule);
+        }
+        let Some(search) = self.search.take() else { return Ok(Vec::new()) };
+        match search.answer(seconds)? {
+            Some(found) => {
+                worker.group.recorder.record(Kind::Stage, SCHEDULING, search.begun, 0);
+                self.decide(worker, &found, &search.instance, done, folder, tell)
+            }
+            None => {
+                self.search = Some(search);
+                Ok(Vec::new())
+            }
+        }
     }
 
     /// What was measured so far, at the first worker, while windows are measured: `seconds` is how long the
@@ -289,91 +429,9 @@ impl Controller {
             None => worker.settings().parallel.costs.clone(),
         })
     }
-
-    /// Takes in what all workers measured, at every worker.
-    fn gather(&mut self, worker: &Worker, measured: &[WindowTimes], seconds: f64) -> Result<()> {
-        let windows = &self.epochs.windows;
-        let mut longest: f64 = 0.0;
-        for (rank, text) in worker.group.all_gather(&times_to_text(measured)?)?.iter().enumerate() {
-            let mut busy = 0.0;
-            for times in times_from_text(rank, text)? {
-                busy += times.total().iter().sum::<f64>();
-                self.profile.add(windows.partition_point(|window| window.start < times.start), times);
-            }
-            longest = longest.max(busy);
-        }
-        // What is left of the epoch of the busiest worker closes its iterations.
-        let iterations = self.epochs.iterations().max(1);
-        self.profile.add_closing(((seconds - longest) / iterations as f64).max(0.0));
-        Ok(())
-    }
-
-    /// Finds out what neighbouring windows save that are run together, where they will be: some pairs are run
-    /// together and one by one, of which nothing is learnt.
-    fn measure_savings(&mut self, worker: &mut Worker, tell: &mut Tell<'_>) -> Result<()> {
-        let windows = &self.epochs.windows;
-        if !worker.settings().shares_windows() || windows.len() < 2 {
-            return Ok(());
-        }
-        let firsts = (0..PAIRS).map(|pair| (windows.len() - 1) * (2 * pair + 1) / (2 * PAIRS));
-        let mut saved = Vec::with_capacity(PAIRS);
-        for first in firsts {
-            let pair = [first, first + 1].map(|number| windows[number].clone());
-            // Once to bring both into memory.
-            worker.time(&pair)?;
-            let alone = worker.time(&pair[..1])? + worker.time(&pair[1..])?;
-            let together = worker.time(&pair)?;
-            saved.push((first, 1.0 - together / alone.max(f64::MIN_POSITIVE)));
-        }
-        if let Some(ratio) = self.profile.add_savings(windows, &saved) {
-            tell(&format!(
-                "windows that are run together save {:.0} % of the time of each snapshot that they share",
-                100.0 * ratio
-            ));
-        }
-        Ok(())
-    }
-
-    /// Fits the linear model, and keeps it for later runs if they have none that is as good.
-    fn fit(&mut self, worker: &Worker, tell: &mut Tell<'_>) -> Result<()> {
-        let (windows, vertices) = (&self.epochs.windows, worker.context.store.vertices());
-        let edges = worker.context.edges()?;
-        self.profile.fit(windows, &edges, vertices);
-        let Some(model) = self.profile.model else { return Ok(()) };
-        tell(&format!(
-            "a snapshot of N vertices and E edges costs {:.2e} N + {:.2e} E + {:.2e} s, off by {:.1} % on {} \
-             windows held \
-             out",
-            model.vertex,
-            model.edge,
-            model.snapshot,
-            100.0 * model.error,
-            model.held_out
-        ));
-        if !worker.settings().parallel.cached_costs {
-            return Ok(());
-        }
-        let measured = self.profile.measured(windows, &edges);
-        let off = self.cached.as_ref().map(|cached| cached.model.error_on(&measured, vertices));
-        if let Some(off) = off {
-            let what = if off > STALE { "fitted anew" } else { "kept" };
-            tell(&format!("the costs of earlier runs were off by {:.1} %: {what}", 100.0 * off));
-        }
-        if off.is_none_or(|off| off > STALE)
-            && let Some(folder) = kymo_tensor::cache::folder()
-        {
-            let costs = CachedCosts { key: key(worker), model, closing: self.profile.closing };
-            cost_cache::write(&folder, &costs).iter().for_each(|warning| tell(warning));
-        }
-        Ok(())
-    }
 }
 
 /// How long a scheduler may look where nothing is said of an epoch's length.
 fn limit(settings: &crate::Settings) -> Limit {
     Limit { seed: settings.train.seed, gap: 0.001, ..Limit::default() }
-}
-
-fn key(worker: &Worker) -> Key {
-    Key::new(&worker.context, rayon::current_num_threads())
 }

@@ -9,6 +9,9 @@ mod cost_model;
 mod costs;
 mod probe;
 mod profile;
+mod profiling;
+mod search;
+mod stage;
 mod strategy;
 mod told;
 

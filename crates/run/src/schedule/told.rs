@@ -10,14 +10,21 @@ use super::profile::rounded;
 use crate::error::{Error, Result};
 use crate::step::{WindowTimes, Worker};
 
-/// What is known of a schedule by these costs, as it is written into the folder.
-pub(super) fn record(worker: &Worker, found: &Scheduled, instance: &Instance) -> ScheduleRecord {
+/// What is known of a schedule by these costs, followed once `epoch` epochs are done, as it is written into
+/// the folder.
+pub(super) fn record(
+    worker: &Worker,
+    found: &Scheduled,
+    instance: &Instance,
+    epoch: usize,
+) -> ScheduleRecord {
     let (parallel, iterations) = (&worker.settings().parallel, &found.schedule.iterations);
     ScheduleRecord {
         version: ScheduleRecord::VERSION,
         strategy: parallel.strategy.clone(),
         by: found.by.to_owned(),
         note: found.note.clone(),
+        epoch: Some(epoch),
         seconds: found.seconds,
         predicted: contention::epoch(iterations, instance, at_once()),
         calibration: None,

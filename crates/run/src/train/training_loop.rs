@@ -76,6 +76,7 @@ pub fn train(
                 course.plan = Some(plan.clone());
                 course.profile = controller.measurements(worker, pace.seconds())?;
                 save(worker, &course, folder)?;
+                controller.end(worker);
                 return Ok(Ending::Stopped);
             }
             let rate = rates.rate(epoch, number, plan.iterations.len()) * settings.rate_factor(size);
@@ -140,6 +141,7 @@ pub fn train(
             save(worker, &course, folder)?;
         }
     }
+    controller.end(worker);
     let costs = controller.costs(worker);
     finish(worker, course, costs, folder)
 }

@@ -22,6 +22,7 @@ mod repeated;
 mod resume;
 mod scheduled;
 mod seams;
+mod stages;
 mod together;
 mod workers;
 mod workers_odd;

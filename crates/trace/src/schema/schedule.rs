@@ -19,6 +19,10 @@ pub struct ScheduleRecord {
     /// Something to know about how it was made, such as why the strategy fell back to another scheduler.
     #[serde(default)]
     pub note: Option<String>,
+    /// Epochs that were done when it was followed for the first time; nothing in files written before this
+    /// was told.
+    #[serde(default)]
+    pub epoch: Option<usize>,
     /// Seconds of an epoch: of every iteration its slowest worker and what closes it.
     #[serde(deserialize_with = "number::one")]
     pub seconds: f64,
@@ -116,6 +120,7 @@ mod tests {
             strategy: "dygnex-l".into(),
             by: "dygnex-g".into(),
             note: Some("the integer program found nothing in time".into()),
+            epoch: Some(4),
             seconds: 0.3,
             predicted: 0.2,
             calibration: Some(1.1),
@@ -131,6 +136,7 @@ mod tests {
             "milliseconds": 1, "iterations": [[[0]]]}"#;
         let read: ScheduleRecord = from_json(first.as_bytes()).unwrap();
         assert_eq!((read.version, read.by.as_str(), read.predicted, read.calibration), (0, "", 0.0, None));
+        assert_eq!(read.epoch, None);
         assert!(read.gap.is_nan());
     }
 
