@@ -1,7 +1,7 @@
 """What reuse is worth: REAL's ablation (Figures 8 and 11 to 13) on generated graphs.
 
     python3 bench/reuse.py [--kymo FILE] [--graphs arxiv,stackoverflow,reddit] [--models t-gcn,...]
-        [--blocks 1,2] [--epochs 4] [--output bench/results/reuse.md]
+        [--blocks 1,2] [--epochs 4] [--output ablation.md]
 
 For every graph, model and number of blocks the same windows are trained on by two workers of one thread each:
 
@@ -49,8 +49,8 @@ VARIANTS = {
 def train(kymo, store, model, blocks, epochs, variant, folder):
     strategy, settings = VARIANTS[variant]
     settings = {"train.patience": "0", "parallel.profile_epochs": "1", "train.window": "8", **settings}
-    command = [kymo, "train", store, "--model", model, "--hidden", "64", "--blocks", str(blocks), "--workers", "2",
-               "--strategy", strategy, "--epochs", str(epochs), "--quiet", "-o", folder]
+    command = [kymo, "train", store, "--model", model, "--hidden", "64", "--blocks", str(blocks),
+               "--workers", "2", "--strategy", strategy, "--epochs", str(epochs), "--quiet", "-o", folder]
     for setting, value in settings.items():
         command += ["--set", f"{setting}={value}"]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
@@ -70,13 +70,14 @@ def shares(folder):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    formatter = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=formatter)
     parser.add_argument("--kymo", default=ROOT / "target" / "release" / "kymo", type=pathlib.Path)
     parser.add_argument("--graphs", default=",".join(GRAPHS))
     parser.add_argument("--models", default="t-gcn,wd-gcn,gat-lstm,evolvegcn-o")
     parser.add_argument("--blocks", default="1,2")
     parser.add_argument("--epochs", default=4, type=int)
-    parser.add_argument("--output", default=ROOT / "bench" / "results" / "reuse.md", type=pathlib.Path)
+    parser.add_argument("--output", default="ablation.md", type=pathlib.Path)
     options = parser.parse_args()
     kymo = options.kymo.resolve()
     table, notes = [], []
@@ -91,7 +92,8 @@ def main():
                     row, bound, share = {}, None, {}
                     for variant in VARIANTS:
                         folder = made / "-".join([graph, model, str(blocks), variant.replace(" ", "")])
-                        row[variant], said = train(kymo, store, model, blocks, options.epochs, variant, folder)
+                        case = (kymo, store, model, blocks, options.epochs, variant, folder)
+                        row[variant], said = train(*case)
                         if row[variant] is None:
                             notes.append(f"{graph}, {model}, {blocks} blocks, {variant}: {said}")
                         elif variant == "blad" and (folder / "profile.json").exists():
@@ -104,13 +106,17 @@ def main():
 
 def write(output, table, notes):
     ratio = lambda row, variant: f"{row[variant] / row['nothing']:.2f}" if row.get(variant) else "–"
-    lines = ["# What reuse is worth", "",
-             f"{datetime.date.today()}, {platform.machine()}, two workers of one thread. `python3 bench/reuse.py` "
-             "makes this file; what the", "columns are stands at its head. Figures are the pace of training over "
-             "that of `nothing`, in one run each.", "",
-             "| graph | model | blocks | " + " | ".join(list(VARIANTS)[1:]) + " | bound | of an epoch: reading, "
-             "aggregation, products, time, backward |",
-             "|---" * (len(VARIANTS) + 4) + "|"]
+    head = list(VARIANTS)[1:] + ["bound", "of an epoch: reading, aggregation, products, time, backward"]
+    lines = [
+        "# What reuse is worth",
+        "",
+        f"{datetime.date.today()}, {platform.machine()}, two workers of one thread. `bench/reuse.py` makes this",
+        "table; what the columns are stands at its head. Figures are the pace of training over that of",
+        "`nothing`, in one run each.",
+        "",
+        "| graph | model | blocks | " + " | ".join(head) + " |",
+        "|---" * (len(head) + 3) + "|",
+    ]
     for graph, model, blocks, row, bound, share in table:
         parts = " ".join(f"{100 * share.get(stage, 0):.0f}" for stage in
                          ("load", "aggregation", "products", "time encoder", "backward"))

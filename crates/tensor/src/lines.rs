@@ -137,11 +137,6 @@ impl Lines {
         self.starts[line] as usize..self.starts[line + 1] as usize
     }
 
-    /// Whether a line is cut into segments.
-    pub fn is_cut(&self, line: usize) -> bool {
-        (self.starts[line + 1] - self.starts[line]) as usize > PIECE
-    }
-
     /// Some lines cut into pieces, as they are among all; how many of those are segments.
     pub fn pieces_of(&self, lines: Range<usize>) -> (Vec<Piece>, usize) {
         pieces(&self.starts, lines)

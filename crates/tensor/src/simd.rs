@@ -149,7 +149,7 @@ fn exp_minus_one<const FUSED: bool>(x: f32) -> f32 {
     sum = fma::<FUSED>(sum, rest, 1.333_355_8e-3);
     sum = fma::<FUSED>(sum, rest, 9.618_129e-3);
     sum = fma::<FUSED>(sum, rest, 5.550_411e-2);
-    sum = fma::<FUSED>(sum, rest, 2.402_265_1e-1);
+    sum = fma::<FUSED>(sum, rest, 2.402_265e-1);
     sum = fma::<FUSED>(sum, rest, std::f32::consts::LN_2) * rest;
     // The whole part stands in the lowest bits of the shifted number, and belongs into the exponent.
     let power = f32::from_bits(1f32.to_bits().wrapping_add(shifted.to_bits() << 23));

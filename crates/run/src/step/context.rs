@@ -21,23 +21,20 @@ use crate::workers::WorkerGroup;
 /// Seconds of metrics from which on a word is said about them.
 const SLOW: f64 = 600.0;
 
-/// Up to this share of the edges of all snapshots of a window, counted once, it is quicker to go through them
-/// once (`cargo bench --bench attention`).
-const ALIKE: f64 = 0.6;
+/// Edges that may change from one snapshot to the next, as a share of all, for it to be quicker to go through
+/// those of several at once (`cargo bench --bench attention`).
+const ALIKE: f64 = 0.2;
 
-/// The edges that this many consecutive snapshots have, each counted once, as a share of those that they have
-/// one by one; about, by how many change from step to step.
-fn share_of_all(store: &Store, snapshots: usize) -> Result<f64> {
+/// The share of the edges that changes from step to step, on average; as far as it is known.
+fn change(store: &Store) -> Result<Option<f64>> {
     let counts = store.change_counts(0..store.steps())?;
     // Steps that are stored whole say nothing; where most are, they have little in common.
     let known: Vec<usize> = counts.iter().filter_map(|counts| counts.edges).collect();
-    if snapshots < 2 || 2 * known.len() < store.steps() {
-        return Ok(1.0);
+    if 2 * known.len() < store.steps() {
+        return Ok(None);
     }
     let edges = (store.manifest().edges as f64 / store.steps() as f64).max(1.0);
-    let changed = known.iter().sum::<usize>() as f64 / known.len() as f64;
-    // Half of what changes is new.
-    Ok((1.0 + (snapshots - 1) as f64 * changed / edges / 2.0) / snapshots as f64)
+    Ok(Some(known.iter().sum::<usize>() as f64 / known.len() as f64 / edges))
 }
 
 /// Everything that does not change while a model is trained.
@@ -140,7 +137,7 @@ impl RunContext {
         let apart = (most - 1).saturating_mul(stride);
         let span = window.saturating_add(apart).max(window.saturating_mul(2).saturating_sub(1));
         let together = [most, if most == 1 { window } else { span.min(store.steps()) }];
-        let alike = settings.parallel.increments && share_of_all(&store, together[1])? <= ALIKE;
+        let alike = settings.parallel.increments && change(&store)?.is_some_and(|change| change <= ALIKE);
         // All workers are threads of this process where nothing is said.
         let alone = Sharing { workers: settings.parallel.workers.max(1), processes: 1 };
         Ok(Arc::new(RunContext {

@@ -14,7 +14,6 @@ use rayon::prelude::*;
 
 use super::ROWS;
 use super::lazy::{LazyProduct, ProductRows};
-use super::spanned_rows::SpannedProducts;
 use crate::arena::{Arena, Buffer};
 use crate::clock::{Of, Within};
 use crate::error::{Error, Result, expect_shape};
@@ -36,8 +35,6 @@ struct ByRows<'a, F> {
     wants_gradient: Vec<bool>,
     /// Of inputs that are products, how their rows are computed.
     products: Vec<Option<LazyProduct<'a>>>,
-    /// Those of them whose rows are computed together.
-    together: Vec<SpannedProducts<'a>>,
     /// The gradients of inputs that have a row for each row, up to that of the result, once they are made.
     own: Mutex<Vec<Option<Buffer>>>,
     /// What each input belongs to, and what blocks take, where a clock is on.
@@ -85,26 +82,13 @@ where
         if self.counted.is_some() {
             tape.start_clock();
         }
-        let begun = tape.begun();
-        let mut made: Vec<Option<Buffer>> = (0..self.products.len()).map(|_| None).collect();
-        for products in &self.together {
-            let rows = products.rows(arena, rows.clone());
-            products.inputs.iter().zip(rows).for_each(|(&input, rows)| made[input] = Some(rows));
-        }
-        let mut begun = begun.filter(|_| !self.together.is_empty());
         let mut vars = Vec::with_capacity(inputs.len());
         for (index, (&input, &wants)) in inputs.iter().zip(&self.wants_gradient).enumerate() {
             if let Some(product) = self.products.get(index).and_then(Option::as_ref) {
                 let product = product.clone();
-                let some =
-                    ProductRows { arena, product, rows: rows.clone(), made: Mutex::new(made[index].take()) };
+                let some = ProductRows { arena, product, rows: rows.clone() };
                 // Before anything is computed of it, so that its time counts where it belongs.
-                let var = tape.during(self.of(index), |tape| tape.apply(some, &[]))?;
-                // What was computed together counts as the first's.
-                if let Some(begun) = begun.take() {
-                    tape.count_product(var, Some(begun));
-                }
-                vars.push(var);
+                vars.push(tape.during(self.of(index), |tape| tape.apply(some, &[]))?);
                 continue;
             }
             let view = if index < self.by_row { input.rows(rows.clone()) } else { input };
@@ -308,8 +292,7 @@ impl<'a> Tape<'a> {
             return body(self, 0..rows, by_row, shared);
         }
         let wants_gradient = inputs.iter().map(|&input| self.wants_gradient(input)).collect();
-        let products: Vec<_> = by_row.iter().map(|&input| self.product_of(input)).collect();
-        let together = if self.is_alike() { SpannedProducts::all(&products) } else { Vec::new() };
+        let products = by_row.iter().map(|&input| self.product_of(input)).collect();
         let of = |_| (inputs.iter().map(|&input| self.of(input)).collect(), Mutex::default());
         let counted = self.clock.as_ref().map(of);
         let op = ByRows {
@@ -318,7 +301,6 @@ impl<'a> Tape<'a> {
             by_row: by_row.len(),
             wants_gradient,
             products,
-            together,
             own: Mutex::default(),
             counted,
             body,

@@ -6,10 +6,10 @@
 //! whether it is computed alone or with the others.
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use super::aggregate::{Sum, Take, add_segments};
-use crate::arena::{Arena, Buffer};
+use crate::arena::Arena;
 use crate::clock::Stage;
 use crate::cuda::Resident;
 use crate::error::Result;
@@ -39,25 +39,6 @@ impl LazyProduct<'_> {
         }
     }
 
-    /// Whether the rows that are multiplied are those of another.
-    pub fn has_rows_of(&self, other: &LazyProduct<'_>) -> bool {
-        let place = |product: &LazyProduct<'_>| {
-            (product.x.as_ptr(), product.index.map(<[u32]>::as_ptr), product.width, product.pattern.rows())
-        };
-        place(self) == place(other)
-    }
-
-    /// Some rows of it.
-    pub fn rows(&self, arena: &Arena, rows: Range<usize>, output: &mut [f32]) {
-        let (sum, width) = (self.sum(), self.width);
-        let (pieces, segments) = sum.lines.pieces_of(rows);
-        let mut scratch = arena.take(segments * width);
-        let (jobs, cuts) = sum.lines.deal(&pieces, width, output, &mut scratch);
-        jobs.into_iter().for_each(|(piece, output)| sum.piece(piece, output));
-        add_segments(cuts, &scratch, false);
-        arena.give(scratch);
-    }
-
     /// All of it.
     pub fn compute(&self, arena: &Arena, output: &mut [f32]) {
         self.sum().compute(arena, output, false);
@@ -69,8 +50,6 @@ pub(super) struct ProductRows<'a> {
     pub arena: &'a Arena,
     pub product: LazyProduct<'a>,
     pub rows: Range<usize>,
-    /// They themselves, where they were made together with those of other products.
-    pub made: Mutex<Option<Buffer>>,
 }
 
 impl Op for ProductRows<'_> {
@@ -86,12 +65,14 @@ impl Op for ProductRows<'_> {
         Ok(Shape::new(self.rows.len(), self.product.width))
     }
 
-    fn made(&self) -> Option<Buffer> {
-        self.made.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-
     fn forward(&self, _: &[View<'_>], output: &mut [f32], _: &mut [f32]) -> Result<()> {
-        self.product.rows(self.arena, self.rows.clone(), output);
+        let (sum, width) = (self.product.sum(), self.product.width);
+        let (pieces, segments) = sum.lines.pieces_of(self.rows.clone());
+        let mut scratch = self.arena.take(segments * width);
+        let (jobs, cuts) = sum.lines.deal(&pieces, width, output, &mut scratch);
+        jobs.into_iter().for_each(|(piece, output)| sum.piece(piece, output));
+        add_segments(cuts, &scratch, false);
+        self.arena.give(scratch);
         Ok(())
     }
 

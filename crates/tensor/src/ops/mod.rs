@@ -43,7 +43,6 @@ mod scatter;
 mod sddmm;
 mod spanned_attention;
 mod spanned_loops;
-mod spanned_rows;
 mod spmm;
 mod summary;
 mod sums;

@@ -203,7 +203,7 @@ impl Op for All<'_> {
         if gradients.len() != spanned.count {
             return Err(Error::settings("graph attention", "gradients of some snapshots are missing"));
         }
-        let kept = Gradients { of: &gradients, alike: &state.alike };
+        let kept = Gradients { of: &gradients, weights: back.saved, alike: &state.alike };
         let scores = std::mem::take(&mut back.scratch);
         // Where no gradient is wanted it is computed all the same, which happens in tests alone.
         let mut unasked = [0, 1, 2].map(|index| match back.gradients[index] {
@@ -219,7 +219,7 @@ impl Op for All<'_> {
         let (jobs, cuts) = lines.deal_lines(heads, left, &mut scratch);
         let jobs = jobs.into_iter().zip(lines.deal_entries(heads, scores)).collect();
         run(jobs, |((piece, left), (_, scores))| {
-            back_by_row(&spanned, &kept, back.saved, piece, left, scores);
+            back_by_row(&spanned, &kept, piece, left, scores);
         });
         add_segments(cuts, &scratch, true);
         arena.give(scratch);
@@ -232,7 +232,7 @@ impl Op for All<'_> {
         let (right_jobs, right_cuts) = columns.deal_lines(heads, right, &mut right_scratch);
         let scores = &*scores;
         run(x_jobs.into_iter().zip(right_jobs).collect(), |((piece, x), (_, right))| {
-            back_by_column(&spanned, &kept, back.saved, scores, piece, x, right);
+            back_by_column(&spanned, &kept, scores, piece, x, right);
         });
         add_segments(x_cuts, &x_scratch, true);
         add_segments(right_cuts, &right_scratch, true);

@@ -237,6 +237,8 @@ fn dot<const FUSED: bool>(one: &[f32], other: &[f32]) -> f32 {
 /// What was kept of the gradients of each snapshot, from the first on.
 pub(super) struct Gradients<'a> {
     pub of: &'a [[Buffer; 2]],
+    /// The exponentials of the entries.
+    pub weights: &'a [f32],
     /// Whether those of a row are summed up.
     pub alike: &'a [bool],
 }
@@ -274,7 +276,6 @@ simd! {
     pub(super) fn back_by_row(
         spanned: &Spanned<'_>,
         gradients: &Gradients<'_>,
-        weights: &[f32],
         piece: &Piece,
         left: &mut [f32],
         scores: &mut [f32],
@@ -285,19 +286,17 @@ simd! {
 fn back_by_row_body<const FUSED: bool>(
     spanned: &Spanned<'_>,
     gradients: &Gradients<'_>,
-    weights: &[f32],
     piece: &Piece,
     left: &mut [f32],
     scores: &mut [f32],
 ) {
-    by_heads!(spanned.heads, back_rows::<FUSED>(spanned, gradients, weights, piece, left, scores));
+    by_heads!(spanned.heads, back_rows::<FUSED>(spanned, gradients, piece, left, scores));
 }
 
 #[inline(always)]
 fn back_rows<const FUSED: bool>(
     spanned: &Spanned<'_>,
     gradients: &Gradients<'_>,
-    weights: &[f32],
     piece: &Piece,
     left: &mut [f32],
     scores: &mut [f32],
@@ -313,7 +312,7 @@ fn back_rows<const FUSED: bool>(
             let sums = gradients.get(line, spans[k], 0, width, &mut sum_room);
             let wholes = gradients.get(line, spans[k], 1, heads, &mut whole_room);
             let (weights, scores) =
-                (&weights[k * heads..][..heads], &mut scores[(k - first) * heads..][..heads]);
+                (&gradients.weights[k * heads..][..heads], &mut scores[(k - first) * heads..][..heads]);
             for head in 0..heads {
                 let mine = head * part..(head + 1) * part;
                 let to_weight = dot::<FUSED>(&sums[mine.clone()], &x[mine]) - wholes[head];
@@ -330,7 +329,6 @@ simd! {
     pub(super) fn back_by_column(
         spanned: &Spanned<'_>,
         gradients: &Gradients<'_>,
-        weights: &[f32],
         scores: &[f32],
         piece: &Piece,
         x: &mut [f32],
@@ -342,20 +340,18 @@ simd! {
 fn back_by_column_body<const FUSED: bool>(
     spanned: &Spanned<'_>,
     gradients: &Gradients<'_>,
-    weights: &[f32],
     scores: &[f32],
     piece: &Piece,
     x: &mut [f32],
     right: &mut [f32],
 ) {
-    by_heads!(spanned.heads, back_columns::<FUSED>(spanned, gradients, weights, scores, piece, x, right));
+    by_heads!(spanned.heads, back_columns::<FUSED>(spanned, gradients, scores, piece, x, right));
 }
 
 #[inline(always)]
 fn back_columns<const FUSED: bool>(
     spanned: &Spanned<'_>,
     gradients: &Gradients<'_>,
-    weights: &[f32],
     scores: &[f32],
     piece: &Piece,
     x: &mut [f32],
@@ -375,7 +371,7 @@ fn back_columns<const FUSED: bool>(
             prefetch_row(&gradients.of[later][0], others[ahead] as usize * width, width);
             let origin = origins[k] as usize;
             let row = gradients.get(others[k] as usize, spans[origin], 0, width, &mut room);
-            add_weighed::<FUSED>(&weights[origin * heads..][..heads], row, x, heads);
+            add_weighed::<FUSED>(&gradients.weights[origin * heads..][..heads], row, x, heads);
             add(&scores[origin * heads..][..heads], right);
         }
     }
