@@ -110,7 +110,7 @@ def write(output, table, notes):
     lines = [
         "# What reuse is worth",
         "",
-        f"{datetime.date.today()}, {platform.machine()}, two workers of one thread. `bench/reuse.py` makes this",
+        f"{datetime.date.today()}, {platform.machine()}, two workers. `bench/reuse.py` makes this",
         "table; what the columns are stands at its head. Figures are the pace of training over that of",
         "`nothing`, in one run each.",
         "",

@@ -9,8 +9,8 @@ use kymo_model::{
 use kymo_tensor::{Arena, Result, Shape, Tape, Var};
 use proptest::prelude::*;
 
-/// Columns of features: fewer than hidden ones, and so many more that they are multiplied before neighbours
-/// are added up.
+/// Columns of features: fewer than hidden ones, and more than twice as many, which are multiplied before
+/// neighbours are added up.
 const FEATURES: [usize; 2] = [3, 9];
 
 /// Steps of a window.

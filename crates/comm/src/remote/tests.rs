@@ -284,7 +284,7 @@ impl Wire for Stuck {
     fn close(&mut self, _: bool) {}
 }
 
-/// Guards that a sum of the carrier's own hides nobody's end: the one who is killed in it is missed at once, and
+/// Guards that a sum of the carrier's own hides nobody's end: who is killed in it is missed at once, and
 /// who is stopped in it is named while it is waited for, and lost after the deadline.
 #[cfg(target_os = "linux")]
 #[test]
