@@ -162,7 +162,7 @@ impl Room {
     }
 }
 
-/// What a worker may keep snapshots and products in, where its process was given so many bytes: its share of
+/// What a worker may keep snapshots and products in, where its process was given some bytes: its share of
 /// what the process did not have already, less the least that the worker itself needs.
 pub fn left_to_keep(given: usize, had: usize, workers: usize, least: usize) -> usize {
     (given.saturating_sub(had) / workers.max(1)).saturating_sub(least)
