@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
+mod alike;
 mod damaged;
 mod finite;
 mod fixture;

@@ -14,7 +14,7 @@ use super::fixture::{Sketch, iterations, rate, run, settings};
 use super::resume::{left_behind, run_in_pieces};
 
 /// The losses of all iterations of two epochs, and the parameters in the end.
-fn practise(settings: &Settings, store: &Arc<Store>) -> (Vec<f64>, Vec<Vec<f32>>) {
+pub fn practise(settings: &Settings, store: &Arc<Store>) -> (Vec<f64>, Vec<Vec<f32>>) {
     let mut worker = Worker::open(settings.clone(), store.clone()).unwrap();
     let mut losses = Vec::new();
     for epoch in 0..2 {
@@ -29,7 +29,7 @@ fn practise(settings: &Settings, store: &Arc<Store>) -> (Vec<f64>, Vec<Vec<f32>>
 }
 
 /// Settings whose updates show gradients as they are.
-fn plain(store: &Store, task: &str, model: &str) -> Settings {
+pub fn plain(store: &Store, task: &str, model: &str) -> Settings {
     let mut settings = settings(store.path(), task, model);
     settings.train.optimiser = OptimiserName::Sgd;
     settings.train.clip = 0.0;

@@ -1,0 +1,117 @@
+//! Snapshots of which few edges change: what is aggregated at once is what is aggregated one by one, to
+//! rounding, whatever the model, task, mode and number of windows; in the memory that was said; and a run
+//! that goes on has the bits of one that was never interrupted.
+
+use std::sync::Arc;
+
+use kymo_graph::Store;
+use kymo_model::zoo;
+use kymo_run::config::{Features, Mode, Order};
+use kymo_run::schedule::Division;
+use kymo_run::{Settings, Worker, task};
+
+use super::fixture::{Sketch, iterations, rate, run};
+use super::resume::{left_behind, run_in_pieces};
+use super::together::{plain, practise};
+
+/// Data of which one edge goes and one comes at every step; features are others at step `changes`, if ever.
+fn slow(seed: u64, vertices: usize, changes: Option<usize>) -> Sketch {
+    let mut sketch = Sketch::random(seed, vertices, 16);
+    let (features, mut edges) = (sketch.moments[0].features.clone(), sketch.moments[0].edges.clone());
+    for (t, moment) in sketch.moments.iter_mut().enumerate().skip(1) {
+        let (new, old) = (moment.edges.difference(&edges).next().copied(), edges.iter().nth(t).copied());
+        edges.extend(new);
+        old.iter().for_each(|edge| drop(edges.remove(edge)));
+        moment.edges.clone_from(&edges);
+        if changes != Some(t) {
+            moment.features.clone_from(&features);
+        }
+    }
+    sketch
+}
+
+fn is_alike(settings: &Settings, store: &Arc<Store>) -> bool {
+    Worker::open(settings.clone(), store.clone()).unwrap().context.alike
+}
+
+#[test]
+fn snapshots_at_once_train_as_one_by_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let stores = [None, Some(7)].map(|changes| {
+        let name = format!("store{}", changes.unwrap_or(0));
+        slow(3, 14, changes).write(&folder.path().join(name))
+    });
+    let mut turn = 0;
+    for task in task::ALL {
+        for recipe in zoo::ALL {
+            let mut settings = plain(&stores[turn % 2], task.name(), recipe.name);
+            settings.train.mode = if turn % 7 == 6 { Mode::Sequence } else { Mode::Windows };
+            settings.parallel.order = Order::Runs;
+            settings.parallel.windows = if turn % 7 == 6 { 1 } else { 1 + turn % 3 };
+            (settings.model.layers, settings.model.blocks) = (1 + turn % 2, 1 + usize::from(turn % 5 == 0));
+            settings.data.features = if turn % 3 == 1 { Features::Both } else { Features::Auto };
+            settings.run.keep = turn % 2 == 0;
+            // Fewer columns than twice the features have: products come first then.
+            settings.model.hidden = if turn % 4 == 2 { 2 } else { settings.model.hidden };
+            settings.model.heads = if turn % 4 == 2 { 1 } else { settings.model.heads };
+            let what = format!("{}, {}, turn {turn}", recipe.name, task.name());
+            let store = &stores[turn % 2];
+            turn += 1;
+            assert!(is_alike(&settings, store), "{what}");
+            let (losses, params) = practise(&settings, store);
+            assert_eq!((&losses, &params), (&practise(&settings, store).0, &practise(&settings, store).1));
+            settings.parallel.increments = false;
+            assert!(!is_alike(&settings, store), "{what}");
+            let (expected, one_by_one) = practise(&settings, store);
+            assert_eq!(losses.len(), expected.len(), "{what}");
+            for (found, expected) in losses.iter().zip(&expected) {
+                assert!((found - expected).abs() <= 1e-4 * expected.abs(), "{what}: {found}, {expected}");
+            }
+            for (found, expected) in params.iter().flatten().zip(one_by_one.iter().flatten()) {
+                assert!((found - expected).abs() <= 1e-5, "{what}: {found}, {expected}");
+            }
+        }
+    }
+}
+
+#[test]
+fn snapshots_that_change_much_are_taken_one_by_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Sketch::random(3, 14, 16).write(&folder.path().join("store"));
+    assert!(!is_alike(&plain(&store, "node-regression", "gat-lstm"), &store));
+}
+
+/// One worker is told what it needs; what it holds of buffers then is no more.
+#[test]
+fn memory_is_that_of_all_snapshots_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = slow(5, 3000, None).write(&folder.path().join("store"));
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+    for (model, layers) in [("gat-lstm", 1), ("dysat", 2)] {
+        let mut settings = plain(&store, "node-regression", model);
+        (settings.model.hidden, settings.model.layers) = (32, layers);
+        let mut worker = Worker::open(settings.clone(), store.clone()).unwrap();
+        pool.install(|| {
+            for iteration in iterations(&worker.context, &Division::Groups, 0).iter().take(2) {
+                worker.iterate(iteration, rate(&settings), false).unwrap();
+            }
+            let [row, blocks] = worker.context.buffers().unwrap();
+            let (said, taken) = (3000 * row + blocks, worker.buffer_bytes() as u64);
+            let what = format!("{model}: {said} said, {taken} taken");
+            assert!(taken <= said + said / 10 && taken >= said / 3, "{what}");
+        });
+    }
+}
+
+#[test]
+fn a_run_that_goes_on_has_the_bits_of_one_that_was_never_interrupted() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = slow(6, 30, Some(5)).write(&folder.path().join("store"));
+    let mut settings = plain(&store, "node-regression", "gat-lstm");
+    (settings.parallel.windows, settings.parallel.order) = (3, Order::Runs);
+    settings.run.checkpoint_windows = 1;
+    let [whole, parts] = ["whole", "parts"].map(|name| folder.path().join(name));
+    run(&settings, &whole);
+    run_in_pieces(&settings, &parts, &[1, 2]);
+    assert!(left_behind(&whole) == left_behind(&parts));
+}
