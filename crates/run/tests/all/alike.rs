@@ -21,7 +21,7 @@ fn slow(seed: u64, vertices: usize, changes: Option<usize>) -> Sketch {
     for (t, moment) in sketch.moments.iter_mut().enumerate().skip(1) {
         let (new, old) = (moment.edges.difference(&edges).next().copied(), edges.iter().nth(t).copied());
         edges.extend(new);
-        old.iter().for_each(|edge| drop(edges.remove(edge)));
+        edges.retain(|&edge| Some(edge) != old);
         moment.edges.clone_from(&edges);
         if changes != Some(t) {
             moment.features.clone_from(&features);
