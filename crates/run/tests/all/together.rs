@@ -13,8 +13,22 @@ use kymo_run::{Settings, Worker, task};
 use super::fixture::{Sketch, iterations, rate, run, settings};
 use super::resume::{left_behind, run_in_pieces};
 
-/// The losses of all iterations of two epochs, and the parameters in the end.
-pub fn practise(settings: &Settings, store: &Arc<Store>) -> (Vec<f64>, Vec<Vec<f32>>) {
+/// The losses of all iterations, and the parameters in the end.
+type Trained = (Vec<f64>, Vec<Vec<f32>>);
+
+/// The same training, to rounding.
+pub fn assert_close(what: &str, (losses, params): &Trained, (expected, others): &Trained) {
+    assert_eq!(losses.len(), expected.len(), "{what}");
+    for (found, expected) in losses.iter().zip(expected) {
+        assert!((found - expected).abs() <= 1e-4 * expected.abs(), "{what}: {found}, {expected}");
+    }
+    for (found, expected) in params.iter().flatten().zip(others.iter().flatten()) {
+        assert!((found - expected).abs() <= 1e-5, "{what}: {found}, {expected}");
+    }
+}
+
+/// Trains for two epochs.
+pub fn practise(settings: &Settings, store: &Arc<Store>) -> Trained {
     let mut worker = Worker::open(settings.clone(), store.clone()).unwrap();
     let mut losses = Vec::new();
     for epoch in 0..2 {
@@ -54,17 +68,10 @@ fn windows_together_train_as_one_after_the_other() {
             (settings.model.layers, settings.model.blocks) = (1 + turn % 2, 1 + usize::from(turn % 5 == 0));
             turn += 1;
             let what = format!("{}, {}, turn {turn}", recipe.name, task.name());
-            let (losses, params) = practise(&settings, store);
-            assert_eq!((&losses, &params), (&practise(&settings, store).0, &practise(&settings, store).1));
+            let found = practise(&settings, store);
+            assert_eq!(found, practise(&settings, store), "{what}");
             settings.parallel.share = false;
-            let (expected, alone) = practise(&settings, store);
-            assert_eq!(losses.len(), expected.len(), "{what}");
-            for (found, expected) in losses.iter().zip(&expected) {
-                assert!((found - expected).abs() <= 1e-4 * expected.abs(), "{what}: {found}, {expected}");
-            }
-            for (found, expected) in params.iter().flatten().zip(alone.iter().flatten()) {
-                assert!((found - expected).abs() <= 1e-5, "{what}: {found}, {expected}");
-            }
+            assert_close(&what, &found, &practise(&settings, store));
         }
     }
 }
