@@ -35,6 +35,15 @@ fn are_edges(edges: &[Edge], vertices: u64) -> bool {
     ascend && edges.last().is_none_or(inside)
 }
 
+/// What is to become of mapped pages.
+#[derive(Clone, Copy)]
+pub enum Pages {
+    /// They are about to be read.
+    Fetch,
+    /// They have been read.
+    Release,
+}
+
 /// A mapped part whose arrays have been checked, so that reading it cannot fail.
 pub struct Part {
     arrays: Arrays,
@@ -235,21 +244,24 @@ impl Part {
         self.arrays.release();
     }
 
-    /// Lets go of the pages with the edges of a step.
-    pub fn release_edges(&self, step: usize) {
+    /// Brings in the pages with the edges of a step, or lets go of them.
+    pub fn advise_edges(&self, step: usize, pages: Pages) {
         for (name, at) in EDGES {
-            let range = self.range(at, step);
-            self.arrays.release_slice(&self.array::<Edge>(name)[range]);
+            self.advise(&self.array::<Edge>(name)[self.range(at, step)], pages);
         }
         for (weights, at) in [("added.weight", "added.at"), ("removed.weight", "removed.at")] {
             let range = self.range(at, step);
-            self.array::<f32>(weights)
-                .get(range)
-                .into_iter()
-                .for_each(|slice| self.arrays.release_slice(slice));
+            self.array::<f32>(weights).get(range).into_iter().for_each(|slice| self.advise(slice, pages));
         }
         let range = self.range("reweighted.at", step);
-        self.arrays.release_slice(&self.array::<[f32; 2]>("reweighted.weight")[range]);
+        self.advise(&self.array::<[f32; 2]>("reweighted.weight")[range], pages);
+    }
+
+    fn advise<T>(&self, values: &[T], pages: Pages) {
+        match pages {
+            Pages::Fetch => self.arrays.fetch_slice(values),
+            Pages::Release => self.arrays.release_slice(values),
+        }
     }
 
     /// What the step stores of its edges.
