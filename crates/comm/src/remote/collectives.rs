@@ -10,7 +10,7 @@ use std::time::Instant;
 use super::health::BEAT;
 use super::inbox::seal;
 use super::neighbours::LOOK;
-use super::wire::Lane;
+use super::wire::{Lane, Order};
 use super::{Remote, lock};
 use crate::Comm;
 use crate::call::Call;
@@ -25,7 +25,7 @@ const FEW: usize = 8192;
 /// core.
 const PIECE: usize = 1 << 17;
 
-/// Numbers that the carrier sums at a time where others cannot be heard meanwhile: a fraction of a second.
+/// Numbers that the carrier adds at a time where others cannot be heard meanwhile: a fraction of a second.
 const AT_ONCE: usize = 1 << 24;
 
 /// Numbers from which on the carrier's own sum is worth it on one machine.
@@ -74,9 +74,12 @@ impl Remote {
         let mut turn = lock(&self.turn);
         let number = self.begin(call, &mut turn)?;
         self.counters.all_reduce(all_reduce_bytes(numbers, size, self.rank));
-        // Where they are few, to come together for the carrier's own sum would take as long as to sum.
-        let native = self.native_sums && (numbers > ENOUGH || !self.watched);
-        if native && self.sum_natively(values, number, call)? {
+        let summed = match self.watched {
+            // Where they are few, to come together for the carrier's own sum would take as long as to sum.
+            true => numbers > ENOUGH && self.sum_together(values, number, call)?,
+            false => self.native_sums && self.sum_meanwhile(values, number, call)?,
+        };
+        if summed {
             return Ok(());
         }
         if numbers.saturating_mul(size) <= FEW {
@@ -158,18 +161,21 @@ impl Remote {
         Ok(parts)
     }
 
-    /// The carrier's own sum; whether it has one. All come together before it: whom they wait for is known by
-    /// then, and those who came for something else find out.
-    fn sum_natively(&self, values: &mut [f32], number: u64, call: Call) -> Result<bool> {
-        if self.watched {
-            for piece in values.chunks_mut(AT_ONCE) {
-                self.come_together(number, call)?;
-                if !self.sum_at_once(piece)? {
-                    return Ok(false);
-                }
+    /// The carrier's own sum of workers of one machine; whether it has one. All come together before it: whom
+    /// they wait for is known by then, and those who came for something else find out.
+    fn sum_together(&self, values: &mut [f32], number: u64, call: Call) -> Result<bool> {
+        for piece in values.chunks_mut(AT_ONCE) {
+            self.come_together(number, call)?;
+            if !self.sum_at_once(piece)? {
+                return Ok(false);
             }
-            return Ok(true);
         }
+        Ok(true)
+    }
+
+    /// The same between machines, whose sum is asked for again and again: the wire is needed for signs of
+    /// life.
+    fn sum_meanwhile(&self, values: &mut [f32], number: u64, call: Call) -> Result<bool> {
         self.come_together(number, call)?;
         if !lock(&self.shared.wire).begin_sum(values)? {
             return Ok(false);
@@ -194,7 +200,8 @@ impl Remote {
         let (shared, begun) = (&self.shared, Instant::now());
         // Before the wire is taken: who does not get it must know why.
         shared.summing.store(shared.begun.elapsed().as_nanos().max(1) as u64, Ordering::Release);
-        let summed = lock(&shared.wire).sum_at_once(values);
+        let order = if self.native_sums { Order::Any } else { Order::Ranks };
+        let summed = lock(&shared.wire).sum_at_once(values, order);
         if begun.elapsed() > BEAT {
             lock(&shared.health).listen_anew();
         }
@@ -281,7 +288,7 @@ fn cut_off(from: usize) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use super::super::wire::{Arrival, Wire};
+    use super::super::wire::{Arrival, Order, Wire};
     use super::super::{Options, Remote};
     use crate::Comm;
     use crate::error::Result;
@@ -306,19 +313,21 @@ mod tests {
             Ok(false)
         }
 
-        fn sum_at_once(&mut self, values: &mut [f32]) -> Result<bool> {
-            values.iter_mut().for_each(|value| *value += 100.0);
+        fn sum_at_once(&mut self, values: &mut [f32], order: Order) -> Result<bool> {
+            let more = if order == Order::Any { 100.0 } else { 200.0 };
+            values.iter_mut().for_each(|value| *value += more);
             Ok(true)
         }
 
         fn close(&mut self, _: bool) {}
     }
 
-    /// Guards `parallel.sums`: the carrier sums where it was asked to and it is worth it, and nowhere else.
+    /// Guards `parallel.sums`: the carrier sums in the order that was asked for, where that is worth it.
     #[test]
     fn sums_are_the_carriers_where_they_may_be() {
         let much = super::AT_ONCE + 7;
-        for (native_sums, numbers, expected) in [(true, much, 103.0), (true, 2, 3.0), (false, much, 3.0)] {
+        let cases = [(true, much, 103.0), (true, 2, 3.0), (false, much, 203.0), (false, 2, 3.0)];
+        for (native_sums, numbers, expected) in cases {
             let options = Options { native_sums, ..Options::default() };
             let comm = Remote::connect(Box::new(Sums), "here", options).unwrap();
             let mut values = vec![3.0; numbers];

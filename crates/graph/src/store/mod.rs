@@ -196,8 +196,9 @@ impl Store {
         }
     }
 
-    /// The same of the pages with the edges of step `t`, and of no other.
-    fn release_edges(&self, t: Step) -> Result<()> {
+    /// The same of the pages with what step `t` stores of its edges, and of no other; small ones are let go
+    /// together, once they are many.
+    pub fn release_edges(&self, t: Step) -> Result<()> {
         self.part(t).map(|(part, within)| part.advise_edges(within, Pages::Release))
     }
 

@@ -5,6 +5,7 @@
 
 use std::ops::Range;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::additive::Split;
 use super::arrays::{Arrays, Element, STRETCH};
@@ -35,6 +36,9 @@ fn are_edges(edges: &[Edge], vertices: u64) -> bool {
     ascend && edges.last().is_none_or(inside)
 }
 
+/// Bytes from which on it is worth a call to the system to bring them in or to let go of them.
+const MANY: usize = 1 << 16;
+
 /// What is to become of mapped pages.
 #[derive(Clone, Copy)]
 pub enum Pages {
@@ -49,6 +53,8 @@ pub struct Part {
     arrays: Arrays,
     steps: usize,
     segment_width: usize,
+    /// Bytes that were read and whose pages nobody has let go of.
+    left: AtomicUsize,
 }
 
 /// The changed segments of one step.
@@ -76,7 +82,12 @@ impl Part {
     /// Opens and checks a part of a store that has `vertices` vertices and splits features so.
     pub fn open(folder: &Path, entry: &PartEntry, vertices: u64, split: Split) -> Result<Part> {
         let arrays = Arrays::open(folder, &entry.file)?;
-        let part = Part { arrays, steps: entry.steps as usize, segment_width: split.segment };
+        let part = Part {
+            arrays,
+            steps: entry.steps as usize,
+            segment_width: split.segment,
+            left: AtomicUsize::new(0),
+        };
         part.check(vertices, split.width)?;
         Ok(part)
     }
@@ -84,7 +95,7 @@ impl Part {
     /// Maps a part without a look at its entries: good for [`Part::changes`] and nothing else.
     pub fn peek(folder: &Path, entry: &PartEntry) -> Result<Part> {
         let arrays = Arrays::peek(folder, &entry.file)?;
-        let part = Part { arrays, steps: entry.steps as usize, segment_width: 1 };
+        let part = Part { arrays, steps: entry.steps as usize, segment_width: 1, left: AtomicUsize::new(0) };
         if part.arrays.all::<u8>("step.marks")?.len() != part.steps {
             return Err(part.arrays.damaged("step.marks does not have a mark for each step"));
         }
@@ -259,8 +270,17 @@ impl Part {
 
     fn advise<T>(&self, values: &[T], pages: Pages) {
         match pages {
-            Pages::Fetch => self.arrays.fetch_slice(values),
-            Pages::Release => self.arrays.release_slice(values),
+            Pages::Fetch if size_of_val(values) >= MANY => self.arrays.fetch_slice(values),
+            Pages::Fetch => {}
+            Pages::Release if size_of_val(values) >= MANY => self.arrays.release_slice(values),
+            // A call to the system would take longer than reading them did.
+            Pages::Release => {
+                let left = self.left.fetch_add(size_of_val(values), Ordering::Relaxed);
+                if left + size_of_val(values) > STRETCH {
+                    self.left.store(0, Ordering::Relaxed);
+                    self.arrays.release();
+                }
+            }
         }
     }
 

@@ -130,7 +130,7 @@ pub fn one_hot_columns(store: &Store, train: Range<Step>) -> Result<usize> {
         for t in train.skip(1) {
             degrees.advance()?;
             // What leads from a step to the next is looked at once.
-            store.release(t);
+            store.release_edges(t)?;
             let changed = degrees.before.iter().map(|&(vertex, _)| degrees.of(vertex)[1]);
             most = changed.max().unwrap_or(0).max(most);
         }

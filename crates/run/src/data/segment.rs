@@ -127,8 +127,11 @@ impl<'a> Columns<'a> {
                         }
                     }
                 };
+                // Cores are counted only for many: to ask the system takes longer than to write few.
+                let cores = || available_parallelism().map_or(1, NonZero::get);
+                let threads = if threads > 1 { threads.min(cores()) } else { 1 };
                 std::thread::scope(|scope| {
-                    for _ in 1..threads.min(available_parallelism().map_or(1, NonZero::get)) {
+                    for _ in 1..threads {
                         // Where there is no thread for it, the others do its part.
                         let _ = Builder::new().name("reader".into()).spawn_scoped(scope, write);
                     }

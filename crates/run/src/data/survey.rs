@@ -89,7 +89,7 @@ impl Survey<'_> {
         for t in 1..steps {
             degrees.advance()?;
             // What leads from a step to the next is looked at once.
-            self.store.release(t);
+            self.store.release_edges(t)?;
             for &(vertex, before) in &degrees.before {
                 tally.change(vertex as usize, &degrees.logarithms(before), t);
             }
