@@ -13,7 +13,7 @@ use super::snapshots::{Key, Shared, State};
 
 impl Shared {
     /// Whether readers follow the course of time, because all steps will stay.
-    fn follows_time(&self) -> bool {
+    pub(super) fn follows_time(&self) -> bool {
         self.room.holds_all && self.cells.is_none()
     }
 
