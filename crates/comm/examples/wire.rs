@@ -20,7 +20,7 @@ const PARTS: [usize; 3] = [1 << 14, 1 << 18, 1 << 21];
 
 /// Rounds, fewer where each takes long.
 fn rounds(numbers: usize) -> usize {
-    (1 << 24) / numbers.max(1 << 18) + 8
+    (1 << 24) / numbers.max(1 << 14) + 8
 }
 
 /// Seconds of the fastest round, from when all begin to when all are done.

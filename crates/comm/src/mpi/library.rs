@@ -133,7 +133,8 @@ impl Library {
             (0..self.size as c_int).map(|rank| (rank * own, own)).unzip();
         let mut parts = self.buffer(self.size * own as usize);
         parts.resize(self.size * own as usize, 0.0);
-        let (float, comm) = (ffi::RSMPI_FLOAT, self.comm);
+        // SAFETY: a constant of the library.
+        let (float, comm) = (unsafe { ffi::RSMPI_FLOAT }, self.comm);
         // SAFETY: as many numbers as are said, at the places that are said, in buffers that nobody else
         // touches until it returns.
         let code = unsafe {

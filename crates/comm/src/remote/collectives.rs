@@ -29,7 +29,7 @@ const PIECE: usize = 1 << 17;
 const AT_ONCE: usize = 1 << 24;
 
 /// Numbers from which on the carrier's own sum is worth it on one machine.
-const ENOUGH: usize = 1 << 15;
+const ENOUGH: usize = 1 << 12;
 
 /// Numbers from which on the wire is what takes the time.
 const MUCH: usize = 1 << 14;
