@@ -274,7 +274,7 @@ impl Wire for Stuck {
         self.queues.poll(arrived)
     }
 
-    fn sum_at_once(&mut self, _: &mut [f32]) -> Result<bool> {
+    fn sum_at_once(&mut self, _: &mut [f32], _: wire::Order) -> Result<bool> {
         while !self.ends.load(Ordering::Relaxed) {
             std::thread::sleep(Duration::from_millis(1));
         }
