@@ -31,7 +31,8 @@ import subprocess
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-GRAPHS = {"arxiv": "arxiv-like --scale 0.05 --steps 30", "stackoverflow": "stackoverflow-like --scale 0.004 --steps 30",
+GRAPHS = {"arxiv": "arxiv-like --scale 0.03 --steps 30",
+          "stackoverflow": "stackoverflow-like --scale 0.0025 --steps 30",
           "reddit": "reddit-like --scale 0.01 --steps 30"}
 NOTHING = {"parallel.increments": "false", "parallel.share": "false", "run.keep": "false"}
 WINDOWS = {"parallel.windows": "4", "parallel.order": "runs"}
@@ -116,7 +117,8 @@ def gained(row, bound):
 
 def write(output, table, notes):
     ratio = lambda row, variant: f"{row[variant] / row['nothing']:.2f}" if row.get(variant) else "–"
-    head = list(VARIANTS)[1:] + ["bound", "gained", "of an epoch: reading, aggregation, products, time, backward"]
+    stages = "of an epoch: reading, aggregation, products, time, backward"
+    head = list(VARIANTS)[1:] + ["bound", "gained", stages]
     lines = [
         "# What reuse is worth",
         "",

@@ -112,8 +112,8 @@ impl Goal for Degrees {
         Ok(())
     }
 
-    fn baselines(&self) -> &'static [&'static str] {
-        &["as-before"]
+    fn baselines(&self) -> Vec<&'static str> {
+        vec!["as-before"]
     }
 
     fn table(&self, sample: Step, says: Says<'_>, _: usize) -> Result<Table> {

@@ -13,7 +13,7 @@ use kymo_run::step::predicted_bytes;
 use kymo_run::train::Ending;
 use kymo_run::{Class, Error, Part, Result, RunContext, task};
 use kymo_tensor::cuda::product_error;
-use kymo_trace::schema::{Evaluation, GroupReport, RunSummary, SnapshotsHeld};
+use kymo_trace::schema::{Evaluation, GroupReport, Metrics, RunSummary, SnapshotsHeld};
 
 use super::beside;
 use super::choices::Choices;
@@ -315,7 +315,33 @@ pub fn table(context: &RunContext, evaluation: &Evaluation) -> String {
         }
         text.push('\n');
     }
+    if let Some(behind) = behind(context, evaluation) {
+        text.push_str(&format!("{behind}\n"));
+    }
     text
+}
+
+/// What is to be said where baselines are no worse than the model, by the metric that decides.
+fn behind(context: &RunContext, evaluation: &Evaluation) -> Option<String> {
+    let metric = context.deciding();
+    let of = |metrics: &Metrics| metrics.get(metric.name()).copied().filter(|value| value.is_finite());
+    let model = of(&evaluation.metrics)?;
+    let gain = |value: f64| if metric.higher_is_better() { value - model } else { model - value };
+    let all = evaluation.baselines.iter().filter_map(|(name, metrics)| Some((name, of(metrics)?)));
+    let ahead: Vec<(&String, f64)> = all.filter(|(_, value)| gain(*value) >= 0.0).collect();
+    let (best, value) = ahead.iter().max_by(|one, other| gain(one.1).total_cmp(&gain(other.1)))?;
+    Some(format!(
+        "{} does not beat {} by {}: {} against {}{}",
+        context.settings.model.name,
+        best,
+        metric.name(),
+        number(model),
+        number(*value),
+        match ahead.len() - 1 {
+            0 => String::new(),
+            others => format!("; nor {others} of the other baselines"),
+        }
+    ))
 }
 
 /// Four significant digits.

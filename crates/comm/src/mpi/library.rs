@@ -122,8 +122,8 @@ impl Library {
         check("MPI_Allreduce", code)
     }
 
-    /// Every worker gets its slice of everybody's numbers, adds them in the order of ranks, and hands the sums
-    /// to all: as many bytes as a sum in any order.
+    /// Every worker gets its slice of everybody's numbers, adds them in the order of ranks, and hands the
+    /// sums to all: as many bytes as a sum in any order.
     fn sum_in_order(&mut self, values: &mut [f32]) -> Result<()> {
         let slices = (0..self.size).map(|rank| slice(values.len(), self.size, rank));
         let (starts, counts): (Vec<c_int>, Vec<c_int>) =

@@ -70,7 +70,7 @@ impl EdgesAround {
             wanted.as_ref().is_some_and(|wanted| !edge.is_loop() && !wants(wanted))
         };
         if let Some(whole) = way.whole {
-            let EdgeChange::Whole(all) = store.fetch_edges(whole)? else { return Err(store.no_whole()) };
+            let EdgeChange::Whole(all) = store.edge_change(whole)? else { return Err(store.no_whole()) };
             inward.fill(0);
             outward.fill(0);
             for edge in all.edges {
@@ -85,7 +85,7 @@ impl EdgesAround {
         }
         while let Some(some) = way.next(store, held.len())? {
             for step in some.steps.clone() {
-                let EdgeChange::Delta { removed, added, .. } = store.fetch_edges(step)? else { continue };
+                let EdgeChange::Delta { removed, added, .. } = store.edge_change(step)? else { continue };
                 let (come, gone) = if some.back { (removed, added) } else { (added, removed) };
                 // Edges that were never there are found by the worker that holds them.
                 for edge in come.edges {

@@ -200,29 +200,11 @@ impl Arrays {
 
     /// The same of the pages of a part of an array of this file.
     pub fn release_slice<T>(&self, values: &[T]) {
-        if let Some(from) = self.place(values) {
-            release(&self.map, from, size_of_val(values));
-        }
-    }
-
-    /// Brings the pages of a part of an array of this file into the process, in one call to the system
-    /// instead of a fault every few pages.
-    pub fn fetch_slice<T>(&self, values: &[T]) {
-        // It is advice: older systems, and those that are not Linux, fault the pages in as they are read.
-        #[cfg(target_os = "linux")]
-        if let Some(from) = self.place(values) {
-            let advised = self.map.advise_range(memmap2::Advice::PopulateRead, from, size_of_val(values));
-            drop(advised);
-        }
-        #[cfg(not(target_os = "linux"))]
-        let _ = values;
-    }
-
-    /// Where a part of an array begins in this file.
-    fn place<T>(&self, values: &[T]) -> Option<usize> {
         let from = values.as_ptr().addr().checked_sub(self.map.as_ptr().addr());
         let inside = |from: &usize| from + size_of_val(values) <= self.map.len();
-        from.filter(inside).filter(|_| !values.is_empty())
+        if let Some(from) = from.filter(inside).filter(|_| !values.is_empty()) {
+            release(&self.map, from, size_of_val(values));
+        }
     }
 
     /// A complaint about the contents of this file.

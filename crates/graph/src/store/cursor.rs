@@ -184,7 +184,7 @@ impl Cursor {
 
     /// Takes a step that is stored whole.
     fn load(&mut self, whole: Step) -> Result<()> {
-        let EdgeChange::Whole(EdgeList { edges, weights }) = self.store.fetch_edges(whole)? else {
+        let EdgeChange::Whole(EdgeList { edges, weights }) = self.store.edge_change(whole)? else {
             return Err(self.store.no_whole());
         };
         let vertices = self.store.vertices();
@@ -257,7 +257,7 @@ impl Course<'_> {
         fates.clear();
         let damaged = |problem| store.inconsistent(t, problem);
         for step in way.steps {
-            fates.push(store.fetch_edges(step)?, |edge| has_loops && edge.is_loop()).map_err(damaged)?;
+            fates.push(store.edge_change(step)?, |edge| has_loops && edge.is_loop()).map_err(damaged)?;
             store.release_edges(step)?;
         }
         let (edges, fates) = fates.combine().map_err(damaged)?;

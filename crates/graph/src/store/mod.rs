@@ -26,7 +26,7 @@ use std::sync::OnceLock;
 
 use additive::Split;
 use arrays::Arrays;
-use part::{Pages, Part, Records};
+use part::{Part, Records};
 
 pub use around::EdgesAround;
 pub use change::{EdgeChange, EdgeList};
@@ -199,14 +199,7 @@ impl Store {
     /// The same of the pages with what step `t` stores of its edges, and of no other; small ones are let go
     /// together, once they are many.
     pub fn release_edges(&self, t: Step) -> Result<()> {
-        self.part(t).map(|(part, within)| part.advise_edges(within, Pages::Release))
-    }
-
-    /// What step `t` stores of its edges, all of it about to be read.
-    fn fetch_edges(&self, t: Step) -> Result<EdgeChange<'_>> {
-        let (part, within) = self.part(t)?;
-        part.advise_edges(within, Pages::Fetch);
-        Ok(part.change(within))
+        self.part(t).map(|(part, within)| part.release_edges(within))
     }
 
     /// Lets go of all mapped pages.

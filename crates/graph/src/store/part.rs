@@ -36,17 +36,8 @@ fn are_edges(edges: &[Edge], vertices: u64) -> bool {
     ascend && edges.last().is_none_or(inside)
 }
 
-/// Bytes from which on it is worth a call to the system to bring them in or to let go of them.
+/// Bytes from which on it is worth a call to the system to let go of them.
 const MANY: usize = 1 << 16;
-
-/// What is to become of mapped pages.
-#[derive(Clone, Copy)]
-pub enum Pages {
-    /// They are about to be read.
-    Fetch,
-    /// They have been read.
-    Release,
-}
 
 /// A mapped part whose arrays have been checked, so that reading it cannot fail.
 pub struct Part {
@@ -255,32 +246,27 @@ impl Part {
         self.arrays.release();
     }
 
-    /// Brings in the pages with the edges of a step, or lets go of them.
-    pub fn advise_edges(&self, step: usize, pages: Pages) {
+    /// Lets go of the pages with the edges of a step.
+    pub fn release_edges(&self, step: usize) {
         for (name, at) in EDGES {
-            self.advise(&self.array::<Edge>(name)[self.range(at, step)], pages);
+            self.release_slice(&self.array::<Edge>(name)[self.range(at, step)]);
         }
         for (weights, at) in [("added.weight", "added.at"), ("removed.weight", "removed.at")] {
             let range = self.range(at, step);
-            self.array::<f32>(weights).get(range).into_iter().for_each(|slice| self.advise(slice, pages));
+            self.array::<f32>(weights).get(range).into_iter().for_each(|slice| self.release_slice(slice));
         }
         let range = self.range("reweighted.at", step);
-        self.advise(&self.array::<[f32; 2]>("reweighted.weight")[range], pages);
+        self.release_slice(&self.array::<[f32; 2]>("reweighted.weight")[range]);
     }
 
-    fn advise<T>(&self, values: &[T], pages: Pages) {
-        match pages {
-            Pages::Fetch if size_of_val(values) >= MANY => self.arrays.fetch_slice(values),
-            Pages::Fetch => {}
-            Pages::Release if size_of_val(values) >= MANY => self.arrays.release_slice(values),
-            // A call to the system would take longer than reading them did.
-            Pages::Release => {
-                let left = self.left.fetch_add(size_of_val(values), Ordering::Relaxed);
-                if left + size_of_val(values) > STRETCH {
-                    self.left.store(0, Ordering::Relaxed);
-                    self.arrays.release();
-                }
-            }
+    /// Where they are few, a call to the system would take longer than reading them did: they go with others.
+    fn release_slice<T>(&self, values: &[T]) {
+        let bytes = size_of_val(values);
+        if bytes >= MANY {
+            self.arrays.release_slice(values);
+        } else if self.left.fetch_add(bytes, Ordering::Relaxed) + bytes > STRETCH {
+            self.left.store(0, Ordering::Relaxed);
+            self.arrays.release();
         }
     }
 

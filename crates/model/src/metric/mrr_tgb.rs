@@ -32,7 +32,7 @@ impl Metric for MrrTgb {
     }
 }
 
-fn judge(step: &Evidence<'_>) -> Option<(f64, f64)> {
+pub(super) fn judge(step: &Evidence<'_>) -> Option<(f64, f64)> {
     let (present, absent, each) = sampled(step)?;
     let reciprocal = |(&link, pairs): (&f32, &[f32])| {
         let link = key(link);

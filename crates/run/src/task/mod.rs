@@ -112,7 +112,7 @@ pub trait Goal: Send + Sync {
     }
 
     /// What a model has to beat.
-    fn baselines(&self) -> &'static [&'static str];
+    fn baselines(&self) -> Vec<&'static str>;
 
     /// Writes what the model says at a sample as a table: a header, then a row for each prediction.
     fn table(&self, sample: Step, says: Says<'_>, top: usize) -> Result<Table>;

@@ -23,7 +23,7 @@ pub fn evaluate(worker: &mut Worker, part: Part) -> Result<Evaluation> {
 pub(super) fn evaluate_epoch(worker: &mut Worker, part: Part, epoch: &str) -> Result<Evaluation> {
     let progress = worker.progress.clone();
     // The first worker judges for all.
-    let judged = if worker.group.leads() { worker.goal().baselines() } else { &[] };
+    let judged = if worker.group.leads() { worker.goal().baselines() } else { Vec::new() };
     progress.announce((judged.len() * worker.split().samples(part).len()) as u64);
     let metrics = measure(worker, part)?;
     check_finite(&metrics, part, epoch)?;
@@ -39,7 +39,7 @@ pub(super) fn evaluate_epoch(worker: &mut Worker, part: Part, epoch: &str) -> Re
     let mut baselines = BTreeMap::new();
     let recorder = worker.group.recorder.clone();
     let _judging = recorder.open(Kind::Evaluate, "baselines");
-    for &baseline in judged {
+    for baseline in judged {
         let mut tallies = Tallies::new(&worker.context.metrics);
         for sample in worker.split().samples(part) {
             progress.check()?;

@@ -199,8 +199,8 @@ impl Goal for OddGoal {
         }
     }
 
-    fn baselines(&self) -> &'static [&'static str] {
-        &["odd"]
+    fn baselines(&self) -> Vec<&'static str> {
+        vec!["odd"]
     }
 
     fn table(&self, sample: Step, says: Says<'_>, top: usize) -> Result<Table> {

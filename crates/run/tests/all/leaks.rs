@@ -121,7 +121,7 @@ fn what_the_baselines_say_does_not_change_either() {
         let sample = worker.split().samples(Part::Test).start;
         let changed =
             Worker::open(settings, sketch.with_another_future(sample + 1, 5).write(&other)).unwrap();
-        for &baseline in worker.goal().baselines() {
+        for baseline in worker.goal().baselines() {
             let table =
                 |worker: &Worker| worker.goal().table(sample, Says::Baseline(baseline), 1000).unwrap();
             assert_eq!(table(&worker).values, table(&changed).values, "{baseline}");

@@ -23,8 +23,9 @@ use crate::forward::{Forward, Loss};
 use crate::halo::moved;
 use crate::random::Random;
 use crate::task::link::decoder::{self, Decoder, FACTS, Pairs, Pasts};
+use crate::task::link::rules::{self, Past, Rule};
 use crate::task::link::spread::spread;
-use crate::task::link::{BySource, EdgeBank, Purpose, Recent, Sampler};
+use crate::task::link::{BySource, Purpose, Recent, Sampler};
 
 /// The task.
 pub struct LinkPrediction;
@@ -44,7 +45,8 @@ impl Task for LinkPrediction {
     }
 
     fn about(&self) -> &'static str {
-        "the edges of the next snapshot; baselines: EdgeBank with all its memory, and with that of a window"
+        "the edges of the next snapshot; baselines: EdgeBank with all its memory, and with that of a window, \
+         targets that were popular lately, preferential attachment, common neighbours"
     }
 
     fn metrics(&self) -> &'static [&'static str] {
@@ -52,7 +54,7 @@ impl Task for LinkPrediction {
     }
 
     fn shows(&self) -> &'static [Needs] {
-        &[Needs::Sampled, Needs::PerSource, Needs::AllPairs]
+        &[Needs::Sampled, Needs::Balanced, Needs::PerSource, Needs::AllPairs]
     }
 
     fn open(&self, store: &Arc<Store>, settings: &Settings) -> Result<Box<dyn Goal>> {
@@ -75,7 +77,7 @@ impl Task for LinkPrediction {
             edges: largest_step(store)?,
             store: store.clone(),
             link: settings.link.clone(),
-            window: settings.train.window as u32,
+            window: settings.train.window,
             seed: settings.train.seed,
             validation: Mutex::default(),
         }))
@@ -92,10 +94,10 @@ struct Links {
     /// What absent targets are drawn from in training, where that is not everything.
     recent: Option<Recent>,
     link: Link,
-    /// Steps that the forgetful EdgeBank remembers.
-    window: u32,
+    /// Steps that count as recent for baselines.
+    window: usize,
     seed: u64,
-    validation: Mutex<BTreeMap<Step, Arc<Judged>>>,
+    validation: Mutex<BTreeMap<(Step, bool), Arc<Judged>>>,
 }
 
 /// Links, and for each of them as many targets that are none.
@@ -104,7 +106,7 @@ type Judged = (Vec<Edge>, Vec<Vertex>);
 /// Who scores pairs.
 enum Scorer<'a> {
     Decoder(Decoder<'a>),
-    EdgeBank(EdgeBank<'a>),
+    Rule(Box<dyn Rule + 'a>),
     /// A model whose outputs are not finite: what its decoder makes of them would look like scores, because
     /// rectifying turns NaN into 0.
     Lost,
@@ -114,8 +116,8 @@ impl Scorer<'_> {
     fn scores(&self, pairs: &[(Vertex, Vertex)], t: Step) -> Vec<f32> {
         match self {
             Scorer::Decoder(decoder) => decoder.scores(pairs, t),
-            Scorer::EdgeBank(bank) => {
-                pairs.par_iter().with_min_len(256).map(|&(u, v)| bank.score(u, v, t)).collect()
+            Scorer::Rule(rule) => {
+                pairs.par_iter().with_min_len(256).map(|&(u, v)| rule.score(u, v)).collect()
             }
             Scorer::Lost => vec![f32::NAN; pairs.len()],
         }
@@ -125,9 +127,9 @@ impl Scorer<'_> {
     fn rows(&self, sources: &[Vertex], t: Step, out: &mut [f32]) {
         match self {
             Scorer::Decoder(decoder) => decoder.rows(sources, t, out),
-            Scorer::EdgeBank(bank) => {
+            Scorer::Rule(rule) => {
                 let rows = out.chunks_exact_mut(out.len().checked_div(sources.len()).unwrap_or(0).max(1));
-                sources.iter().zip(rows).for_each(|(&source, row)| bank.row(source, t, row));
+                sources.iter().zip(rows).for_each(|(&source, row)| rule.row(source, row));
             }
             Scorer::Lost => out.fill(f32::NAN),
         }
@@ -139,15 +141,18 @@ impl Links {
         Sampler { history: &self.pasts.along, recent: None, vertices: self.store.vertices(), seed }
     }
 
-    fn scorer<'a>(&'a self, says: Says<'a>) -> Result<Scorer<'a>> {
+    fn scorer<'a>(&'a self, says: Says<'a>, t: Step) -> Result<Scorer<'a>> {
         let pasts = self.link.history.then_some(&self.pasts);
         Ok(match says {
             Says::Model(outputs, _) if !outputs.iter().all(|value| value.is_finite()) => Scorer::Lost,
             Says::Model(outputs, params) => Scorer::Decoder(Decoder::new(outputs, pasts, params)?),
-            Says::Baseline("edgebank-window") => {
-                Scorer::EdgeBank(EdgeBank::windowed(&self.pasts.along, self.window))
+            Says::Baseline(name) => {
+                let kind = rules::ALL.iter().find(|kind| kind.name == name);
+                let unknown = || Error::settings("baseline", format!("there is none called {name}"));
+                let (history, vertices) = (&self.pasts.along, self.store.vertices());
+                let past = Past { history, t, window: self.window, vertices };
+                Scorer::Rule((kind.ok_or_else(unknown)?.at)(past))
             }
-            Says::Baseline(_) => Scorer::EdgeBank(EdgeBank::new(&self.pasts.along)),
         })
     }
 
@@ -173,11 +178,12 @@ impl Links {
         Ok((Pairs { sources, targets, facts }, links.len()))
     }
 
-    /// The links that are judged, and targets that are none. Those of the validation are the same after every
-    /// epoch, so they are drawn once and kept.
-    fn judged(&self, sample: Step, edges: &[Edge], part: Part) -> Arc<Judged> {
+    /// The links that are judged, and targets that are none, as many new ones among these as among those
+    /// where it is to be `balanced`. Those of the validation are the same after every epoch, so they are
+    /// drawn once and kept.
+    fn judged(&self, sample: Step, edges: &[Edge], part: Part, balanced: bool) -> Arc<Judged> {
         let kept = || self.validation.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if let (Part::Validation, Some(judged)) = (part, kept().get(&sample)) {
+        if let (Part::Validation, Some(judged)) = (part, kept().get(&(sample, balanced))) {
             return judged.clone();
         }
         let most = match part {
@@ -188,9 +194,12 @@ impl Links {
         let links = sampler.choose(edges, most, Purpose::Judge, sample);
         let (each, mut targets) = (self.link.evaluate_negatives, Vec::new());
         sampler.absent_targets(sample, edges, &links, each, self.link.historical, &mut targets);
+        if balanced {
+            sampler.balance(sample, edges, &links, each, &mut targets);
+        }
         let judged = Arc::new((links, targets));
         if part == Part::Validation {
-            kept().insert(sample, judged.clone());
+            kept().insert((sample, balanced), judged.clone());
         }
         judged
     }
@@ -199,18 +208,18 @@ impl Links {
         &self,
         sample: Step,
         edges: &[Edge],
-        part: Part,
+        (part, needs): (Part, Needs),
         scorer: &Scorer<'_>,
         tallies: &mut Tallies,
     ) {
-        let (links, targets) = &*self.judged(sample, edges, part);
+        let (links, targets) = &*self.judged(sample, edges, part, needs == Needs::Balanced);
         let each = self.link.evaluate_negatives;
         let pairs: Vec<(Vertex, Vertex)> = links.iter().map(|link| (link.source(), link.target())).collect();
         let present = score(scorer, &pairs, sample, tallies);
         let sources = links.iter().flat_map(|link| std::iter::repeat_n(link.source(), each));
         let pairs: Vec<(Vertex, Vertex)> = sources.zip(targets.iter().copied()).collect();
         let absent = score(scorer, &pairs, sample, tallies);
-        tallies.add(Needs::Sampled, &Evidence::Sampled { present: &present, absent: &absent });
+        tallies.add(needs, &Evidence::Sampled { present: &present, absent: &absent });
     }
 
     fn judge_by_source(&self, sample: Step, edges: &[Edge], scorer: &Scorer<'_>, tallies: &mut Tallies) {
@@ -379,9 +388,11 @@ impl Goal for Links {
         if snapshot.is_empty() {
             return Ok(());
         }
-        let scorer = self.scorer(says)?;
-        if tallies.want(Needs::Sampled) {
-            self.judge_sampled(sample, &snapshot.edges, part, &scorer, tallies);
+        let scorer = self.scorer(says, sample)?;
+        for needs in [Needs::Sampled, Needs::Balanced] {
+            if tallies.want(needs) {
+                self.judge_sampled(sample, &snapshot.edges, (part, needs), &scorer, tallies);
+            }
         }
         if tallies.want(Needs::PerSource) {
             self.judge_by_source(sample, &snapshot.edges, &scorer, tallies);
@@ -397,12 +408,12 @@ impl Goal for Links {
         Ok(())
     }
 
-    fn baselines(&self) -> &'static [&'static str] {
-        &["edgebank", "edgebank-window"]
+    fn baselines(&self) -> Vec<&'static str> {
+        rules::ALL.iter().map(|kind| kind.name).collect()
     }
 
     fn table(&self, sample: Step, says: Says<'_>, top: usize) -> Result<Table> {
-        let scorer = self.scorer(says)?;
+        let scorer = self.scorer(says, sample)?;
         let vertices = self.store.vertices();
         let best = |source: Vertex| {
             let mut scores = vec![0.0; vertices];

@@ -1,5 +1,7 @@
 //! When every pair was an edge: the past of a dynamic graph, to be asked as of any step.
 
+use std::ops::Range;
+
 use kymo_graph::snapshot::{Edge, Step, Vertex};
 use kymo_graph::store::Store;
 use rayon::prelude::*;
@@ -140,7 +142,7 @@ impl History {
     }
 
     /// The pairs that have this source.
-    fn pairs(&self, source: Vertex) -> std::ops::Range<usize> {
+    fn pairs(&self, source: Vertex) -> Range<usize> {
         match self.starts.get(source as usize..source as usize + 2) {
             Some(pair) => pair[0]..pair[1],
             None => 0..0,
@@ -174,6 +176,19 @@ impl History {
     pub fn facts_of(&self, source: Vertex, t: Step) -> impl Iterator<Item = (Vertex, Facts)> + '_ {
         let all = self.pairs(source).map(move |pair| (self.targets[pair], self.facts_of_pair(pair, t)));
         all.filter(|(_, facts)| facts.first_seen.is_some())
+    }
+
+    /// The pairs that were an edge in some of these steps, by source and target, and in how many of them.
+    pub fn pairs_within(&self, steps: Range<Step>) -> impl Iterator<Item = (Vertex, Vertex, u32)> + '_ {
+        let [from, to] = [steps.start, steps.end].map(|step| step.min(self.last + 1) as u32);
+        let all = (0..self.starts.len().saturating_sub(1) as Vertex)
+            .flat_map(|source| self.pairs(source).map(move |pair| (source, pair)));
+        let found = all.map(move |(source, pair)| {
+            let runs = &self.runs[self.runs_at[pair]..self.runs_at[pair + 1]];
+            let within = |run: &Run| run.end.min(to).saturating_sub(run.begin.max(from));
+            (source, self.targets[pair], runs.iter().map(within).sum())
+        });
+        found.filter(|&(_, _, count)| count > 0)
     }
 
     /// The targets `source` had in any step up to `t`, in the order in which they were first seen, those of

@@ -1,10 +1,12 @@
-//! What link prediction needs besides a model: what was known when, pairs that are no links, and a baseline
-//! that remembers.
+//! What link prediction needs besides a model: what was known when, pairs that are no links, and rules to
+//! beat.
 //!
 //! The question at step `t` is which edges step `t + 1` has. Everything here answers as of `t` and never
 //! looks further; the only thing that may be known of `t + 1` is which pairs are its edges, so that none of
 //! them is taken for an absent one.
 
+#[cfg(test)]
+mod attack_tests;
 mod by_source;
 mod decoder;
 mod edgebank;
@@ -13,11 +15,11 @@ mod fixture;
 mod goal;
 mod history;
 mod recent;
+mod rules;
 mod sample;
 mod spread;
 
 pub use by_source::BySource;
-pub use edgebank::EdgeBank;
 pub use goal::LinkPrediction;
 #[cfg(test)]
 use history::History;

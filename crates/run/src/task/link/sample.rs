@@ -24,6 +24,8 @@ pub enum Purpose {
     Historical,
     /// Absent targets of a source.
     BySource,
+    /// Absent targets of a link that were never one before.
+    Fresh,
 }
 
 /// Draws before a source is taken to be linked to everything.
@@ -66,12 +68,25 @@ impl Sampler<'_> {
         out: &mut [Vertex],
     ) {
         let seen = self.recent.map_or_else(|| self.history.seen_targets(t), |recent| recent.targets(t));
+        self.fill_from(draws, seen, edges, source, first, out);
+    }
+
+    /// The same with targets out of a list, or of all vertices where that is empty.
+    fn fill_from(
+        &self,
+        draws: Random,
+        list: &[Vertex],
+        edges: &[Edge],
+        source: Vertex,
+        first: usize,
+        out: &mut [Vertex],
+    ) {
         for (place, out) in (first as u64..).zip(out) {
             for attempt in 0..TRIES {
                 let position = place * TRIES + attempt;
-                *out = match seen.is_empty() {
+                *out = match list.is_empty() {
                     true => draws.below(self.vertices, position) as Vertex,
-                    false => seen[draws.below(seen.len(), position)],
+                    false => list[draws.below(list.len(), position)],
                 };
                 if edges.binary_search(&Edge::new(source, *out)).is_err() {
                     break;
@@ -118,6 +133,25 @@ impl Sampler<'_> {
             rest.iter_mut().zip(&chosen).for_each(|(out, &at)| *out = lost[at]);
             let done = each - wanted + chosen.len();
             self.fill(draws, t, edges, link.source(), done, &mut rest[chosen.len()..]);
+        });
+    }
+
+    /// Turns some of the `each` absent targets of each link into ones that were never a target up to `t`: as
+    /// large a share of them as of the edges of step `t + 1`. The random ones are replaced first, then the
+    /// others.
+    pub fn balance(&self, t: Step, edges: &[Edge], links: &[Edge], each: usize, absent: &mut [Vertex]) {
+        let mut is_new = vec![true; self.vertices];
+        self.history.seen_targets(t).iter().for_each(|&target| is_new[target as usize] = false);
+        let to_new = edges.iter().filter(|edge| is_new[edge.target() as usize]).count();
+        let share = to_new as f64 / edges.len().max(1) as f64;
+        let fresh: Vec<Vertex> = (0..self.vertices as Vertex).filter(|&v| is_new[v as usize]).collect();
+        let wanted = (each as f64 * share).round() as usize;
+        if fresh.is_empty() || wanted == 0 {
+            return;
+        }
+        absent.par_chunks_mut(each).zip(links).for_each(|(row, link)| {
+            let draws = self.draws(Purpose::Fresh, t, link.key());
+            self.fill_from(draws, &fresh, edges, link.source(), 0, &mut row[..wanted]);
         });
     }
 

@@ -1,6 +1,14 @@
 //! Node regression: the value of every vertex, some steps ahead.
 
-use std::sync::Arc;
+mod autoregression;
+mod blend;
+mod forecast;
+mod latest;
+mod least_squares;
+mod seasonal;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use kymo_graph::{Step, Store};
 use kymo_model::Slot;
@@ -12,6 +20,7 @@ use crate::config::{Settings, Target};
 use crate::data::{Part, Split};
 use crate::error::{Error, Result};
 use crate::forward::{Forward, Loss};
+use forecast::{Forecast, Signal};
 
 /// The task.
 pub struct Regression;
@@ -22,7 +31,8 @@ impl Task for Regression {
     }
 
     fn about(&self) -> &'static str {
-        "a value of every vertex at the next step; baselines: its last value, the mean of training"
+        "a value of every vertex at the next step; baselines: its last value, its mean, a blend of both, the \
+         value of a season ago, linear autoregression, the mean of training"
     }
 
     fn metrics(&self) -> &'static [&'static str] {
@@ -48,8 +58,10 @@ impl Task for Regression {
             split,
             horizon,
             logarithm: settings.task.target == Target::Log,
+            window: settings.train.window,
             mean: 0.0,
             scale: (0.0, 1.0),
+            forecasts: Mutex::default(),
         };
         // What is no number is found now, not when the test comes to it.
         (0..goal.store.steps()).try_for_each(|step| goal.truth(step).map(drop))?;
@@ -64,11 +76,18 @@ struct Values {
     split: Split,
     horizon: usize,
     logarithm: bool,
+    /// Steps of a model's window.
+    window: usize,
     /// The mean of the training values.
     mean: f32,
     /// What is subtracted from a value, and what it is then divided by.
     scale: (f32, f32),
+    /// Baselines that have been asked, and up to which step they have taken values in.
+    forecasts: Mutex<BTreeMap<&'static str, Asked>>,
 }
+
+/// A forecast, and the next step that it takes in.
+type Asked = (Step, Box<dyn Forecast>);
 
 const NAMES: [&str; 2] = ["head.weight", "head.bias"];
 
@@ -117,23 +136,31 @@ impl Values {
         Ok(())
     }
 
-    /// The newest value of every vertex that is known at `sample`.
-    fn last_values(&self, sample: Step) -> Result<Vec<f32>> {
-        let mut values = vec![self.mean; self.store.vertices()];
-        let mut missing = values.len();
-        let mut known = vec![false; values.len()];
-        for step in (0..=sample).rev() {
-            let (vertices, truth) = self.truth(step)?;
-            for (&vertex, value) in vertices.iter().zip(truth) {
-                if !std::mem::replace(&mut known[vertex as usize], true) {
-                    values[vertex as usize] = value;
-                    missing -= 1;
-                }
+    /// What a baseline says at `sample`. It goes on from where it was asked last, where that was no later.
+    fn forecast(&self, name: &'static str, sample: Step) -> Result<Vec<f32>> {
+        let known = |step: Step| self.truth(step);
+        let signal = Signal {
+            vertices: self.store.vertices(),
+            horizon: self.horizon,
+            train: self.split.samples(Part::Train),
+            window: self.window,
+            mean: self.mean,
+            known: &known,
+        };
+        let mut forecasts = self.forecasts.lock().unwrap_or_else(PoisonError::into_inner);
+        let (next, mut forecast) = match forecasts.remove(name).filter(|(next, _)| *next <= sample + 1) {
+            Some(asked) => asked,
+            None => {
+                let kind = forecast::ALL.iter().find(|kind| kind.name == name);
+                let unknown = || Error::settings("baseline", format!("there is none called {name}"));
+                (0, (kind.ok_or_else(unknown)?.fit)(&signal)?)
             }
-            if missing == 0 {
-                break;
-            }
+        };
+        for step in next..=sample {
+            forecast.learn(step, &known(step)?);
         }
+        let values = forecast.predict(&signal)?;
+        forecasts.insert(name, (sample + 1, forecast));
         Ok(values)
     }
 
@@ -141,8 +168,7 @@ impl Values {
         let (mean, deviation) = self.scale;
         match says {
             Says::Model(outputs, _) => Ok(outputs.iter().map(|value| value * deviation + mean).collect()),
-            Says::Baseline("mean") => Ok(vec![self.mean; self.store.vertices()]),
-            Says::Baseline(_) => self.last_values(sample),
+            Says::Baseline(name) => self.forecast(name, sample),
         }
     }
 }
@@ -226,8 +252,8 @@ impl Goal for Values {
         self.horizon
     }
 
-    fn baselines(&self) -> &'static [&'static str] {
-        &["last-value", "mean"]
+    fn baselines(&self) -> Vec<&'static str> {
+        forecast::ALL.iter().map(|kind| kind.name).collect()
     }
 
     fn table(&self, sample: Step, says: Says<'_>, _: usize) -> Result<Table> {

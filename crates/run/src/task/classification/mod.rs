@@ -1,14 +1,18 @@
 //! Node classification: the class of every vertex, some steps ahead, or for good where classes never change.
 
-use std::sync::Arc;
+mod neighbours;
+
+use std::sync::{Arc, OnceLock};
 
 use kymo_graph::{Step, Store};
 use kymo_model::Slot;
 use kymo_model::metric::{Evidence, Needs};
 use kymo_tensor::{Shape, Tape, Var};
 
+use neighbours::Edges;
+
 use super::{Goal, Says, Table, Tallies, Task};
-use crate::config::{ClassWeights, Settings};
+use crate::config::{ClassWeights, Settings, memory};
 use crate::data::{Part, Split};
 use crate::error::{Error, Result};
 use crate::forward::{Forward, Loss};
@@ -24,7 +28,7 @@ impl Task for Classification {
 
     fn about(&self) -> &'static str {
         "the class of every vertex at the next step, or of vertices held out; baselines: majority, its last \
-         class"
+         class, the vote of its neighbours, label propagation"
     }
 
     fn metrics(&self) -> &'static [&'static str] {
@@ -53,8 +57,19 @@ impl Task for Classification {
             let parts = deal_out(&fixed.classes, &fixed.splits, settings);
             (Split::by_vertex(store.steps(), settings)?, 0, Some((fixed.classes, parts)))
         };
-        let mut goal =
-            Classes { store: store.clone(), names, split, horizon, fixed, counts: Vec::new(), weights: None };
+        // A baseline is not worth more memory than what is trained.
+        let asks_neighbours = Edges::bytes(store, names.len())? <= memory(&settings.run.memory)? as u64 / 4;
+        let mut goal = Classes {
+            store: store.clone(),
+            names,
+            split,
+            horizon,
+            fixed,
+            counts: Vec::new(),
+            weights: None,
+            asks_neighbours,
+            edges: OnceLock::new(),
+        };
         goal.count()?;
         if settings.task.class_weights == ClassWeights::Balanced {
             let all: f32 = goal.counts.iter().sum::<u64>() as f32;
@@ -105,6 +120,10 @@ struct Classes {
     /// How often each class occurs in training.
     counts: Vec<u64>,
     weights: Option<Vec<f32>>,
+    /// Whether there is room for the neighbours of all vertices.
+    asks_neighbours: bool,
+    /// All edges, once a baseline has asked for them.
+    edges: OnceLock<Edges>,
 }
 
 const NAMES: [&str; 2] = ["head.weight", "head.bias"];
@@ -155,16 +174,22 @@ impl Classes {
         (0..self.counts.len()).rev().max_by_key(|&class| self.counts[class]).unwrap_or(0)
     }
 
-    /// The newest class of every vertex that is known at `sample`; the most frequent one where none is.
-    fn last_classes(&self, sample: Step) -> Result<Vec<usize>> {
+    /// The classes that are known at `sample`: of those that are trained on, or the newest of each vertex.
+    fn known(&self, sample: Step) -> Result<Vec<Option<u32>>> {
         let vertices = self.store.vertices();
-        let (mut classes, mut known) = (vec![self.majority(); vertices], vec![false; vertices]);
+        let mut known = vec![None; vertices];
+        if self.fixed.is_some() {
+            for (vertex, class) in self.truth(Part::Train, sample)? {
+                known[vertex as usize] = Some(class);
+            }
+            return Ok(known);
+        }
         let mut missing = vertices;
         for step in (0..=sample).rev() {
             let (vertices, truth) = self.store.labels(step)?;
             for (&vertex, &class) in vertices.iter().zip(truth) {
-                if !std::mem::replace(&mut known[vertex as usize], true) {
-                    classes[vertex as usize] = class as usize;
+                if known[vertex as usize].is_none() {
+                    known[vertex as usize] = Some(class);
                     missing -= 1;
                 }
             }
@@ -172,22 +197,51 @@ impl Classes {
                 break;
             }
         }
-        Ok(classes)
+        Ok(known)
     }
 
     /// A score for each class of each vertex.
     fn scores(&self, sample: Step, says: Says<'_>) -> Result<Vec<f32>> {
-        let (vertices, count) = (self.store.vertices(), self.names.len());
-        let classes = match says {
+        let (vertices, classes) = (self.store.vertices(), self.names.len());
+        let rule = match says {
             Says::Model(outputs, _) => return Ok(outputs.to_vec()),
-            Says::Baseline("last-class") => self.last_classes(sample)?,
-            Says::Baseline(_) => vec![self.majority(); vertices],
+            Says::Baseline(rule) => rule,
         };
-        let mut scores = vec![0.0; vertices * count];
-        classes.iter().enumerate().for_each(|(vertex, class)| scores[vertex * count + class] = 1.0);
+        let known = if rule == MAJORITY { vec![None; vertices] } else { self.known(sample)? };
+        let mut scores = match rule {
+            VOTE | PROPAGATION => {
+                let edges = match self.edges.get() {
+                    Some(edges) => edges,
+                    None => {
+                        let edges = Edges::new(&self.store)?;
+                        self.edges.get_or_init(|| edges)
+                    }
+                };
+                let neighbours = edges.up_to(sample, vertices);
+                match rule == VOTE {
+                    true => neighbours.votes(&known, classes),
+                    false => neighbours.spread(&known, classes),
+                }
+            }
+            _ => vec![0.0; vertices * classes],
+        };
+        // Of whom neighbours say nothing, what is known of itself; the most frequent class where that is
+        // nothing, either.
+        let majority = self.majority();
+        for (row, known) in scores.chunks_exact_mut(classes).zip(known) {
+            if row.iter().all(|&score| score == 0.0) {
+                row[known.map_or(majority, |class| class as usize)] = 1.0;
+            }
+        }
         Ok(scores)
     }
 }
+
+/// The baselines.
+const MAJORITY: &str = "majority";
+const LAST_CLASS: &str = "last-class";
+const VOTE: &str = "neighbours-vote";
+const PROPAGATION: &str = "label-propagation";
 
 impl Goal for Classes {
     fn split(&self) -> &Split {
@@ -257,11 +311,11 @@ impl Goal for Classes {
         self.horizon
     }
 
-    fn baselines(&self) -> &'static [&'static str] {
-        match self.fixed {
-            Some(_) => &["majority"],
-            None => &["majority", "last-class"],
-        }
+    fn baselines(&self) -> Vec<&'static str> {
+        let mut all = vec![MAJORITY];
+        all.extend(self.fixed.is_none().then_some(LAST_CLASS));
+        all.extend([VOTE, PROPAGATION].into_iter().filter(|_| self.asks_neighbours));
+        all
     }
 
     fn table(&self, sample: Step, says: Says<'_>, _: usize) -> Result<Table> {

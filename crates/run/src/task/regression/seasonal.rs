@@ -1,0 +1,71 @@
+//! The value of a season ago. The season is the number of steps that did best in training.
+
+use kymo_graph::Step;
+
+use super::forecast::{Forecast, Known, Signal};
+use super::latest::Latest;
+use crate::error::Result;
+
+/// The longest season that is tried, in steps.
+const LONGEST: usize = 512;
+
+/// Vertices and steps of training that seasons are tried on.
+const VERTICES: usize = 512;
+const STEPS: usize = 2048;
+
+struct Seasonal {
+    latest: Latest,
+    season: usize,
+    at: Option<Step>,
+}
+
+/// Finds the season.
+pub fn fit(signal: &Signal<'_>) -> Result<Box<dyn Forecast>> {
+    let season = season(signal)?;
+    Ok(Box::new(Seasonal { latest: Latest::new(signal), season, at: None }))
+}
+
+/// The steps after which values come back the closest, of some vertices in the training part.
+fn season(signal: &Signal<'_>) -> Result<usize> {
+    let stride = signal.vertices.div_ceil(VERTICES).max(1);
+    // All that the truth of training reaches, the newest of it.
+    let end = signal.train.end + signal.horizon;
+    let begin = end.saturating_sub(STEPS);
+    let mut latest = Latest::new(signal);
+    let mut rows: Vec<Vec<f32>> = Vec::new();
+    for step in 0..end {
+        latest.learn(step, &(signal.known)(step)?);
+        if step >= begin {
+            rows.push(latest.last.iter().step_by(stride).copied().collect());
+        }
+    }
+    let longest = (rows.len() / 2).min(LONGEST);
+    let error = |season: usize| {
+        let pairs = rows.iter().zip(&rows[season..]);
+        let errors = pairs.flat_map(|(old, new)| old.iter().zip(new));
+        let sum: f64 = errors.map(|(old, new)| f64::from(new - old) * f64::from(new - old)).sum();
+        sum / (rows.len() - season) as f64
+    };
+    // What comes sooner is not a season: it is the last value.
+    let seasons = signal.horizon + 1..=longest;
+    let tried = seasons.map(|season| (error(season), season));
+    Ok(tried.min_by(|one, other| one.0.total_cmp(&other.0)).map_or(signal.horizon, |(_, season)| season))
+}
+
+impl Forecast for Seasonal {
+    fn learn(&mut self, step: Step, known: &Known<'_>) {
+        self.latest.learn(step, known);
+        self.at = Some(step);
+    }
+
+    fn predict(&self, signal: &Signal<'_>) -> Result<Vec<f32>> {
+        let mut values = self.latest.last.clone();
+        let asked = self.at.map_or(signal.horizon, |at| at + signal.horizon);
+        // Before the first season there is the last value alone.
+        if let Some(then) = asked.checked_sub(self.season) {
+            let (vertices, old) = (signal.known)(then)?;
+            vertices.iter().zip(old).for_each(|(&vertex, value)| values[vertex as usize] = value);
+        }
+        Ok(values)
+    }
+}
