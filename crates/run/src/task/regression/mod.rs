@@ -8,6 +8,7 @@ mod least_squares;
 mod seasonal;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kymo_graph::{Step, Store};
@@ -61,6 +62,7 @@ impl Task for Regression {
             window: settings.train.window,
             mean: 0.0,
             scale: (0.0, 1.0),
+            read: AtomicUsize::new(0),
             forecasts: Mutex::default(),
         };
         // What is no number is found now, not when the test comes to it.
@@ -82,12 +84,17 @@ struct Values {
     mean: f32,
     /// What is subtracted from a value, and what it is then divided by.
     scale: (f32, f32),
+    /// Bytes of values that were read since mapped pages were let go.
+    read: AtomicUsize,
     /// Baselines that have been asked, and up to which step they have taken values in.
     forecasts: Mutex<BTreeMap<&'static str, Asked>>,
 }
 
 /// A forecast, and the next step that it takes in.
 type Asked = (Step, Box<dyn Forecast>);
+
+/// Bytes of values that are read before mapped pages are let go.
+const STRETCH: usize = 8 << 20;
 
 const NAMES: [&str; 2] = ["head.weight", "head.bias"];
 
@@ -109,7 +116,14 @@ impl Values {
             return Err(kymo_graph::Error::store(self.store.path(), problem).into());
         }
         let value = |&value: &f32| if self.logarithm { value.max(-0.999).ln_1p() } else { value };
-        Ok((vertices, values.iter().map(value).collect()))
+        let truth = values.iter().map(value).collect();
+        // Baselines go through all steps: what they have seen need not stay in memory.
+        let read = size_of_val(vertices) + size_of_val(values);
+        if self.read.fetch_add(read, Ordering::Relaxed) + read > STRETCH {
+            self.read.store(0, Ordering::Relaxed);
+            self.store.release_all();
+        }
+        Ok((vertices, truth))
     }
 
     /// Mean and deviation over what is trained on, and over nothing else.
