@@ -76,6 +76,29 @@ fn evaluates_again(bench: &Bench, task: &str, summary: &Value) {
     assert!(test["metrics"].as_object().unwrap().keys().eq(&shown), "{table}");
 }
 
+/// Guards that a model that is no better than a rule of thumb is not sold as a result.
+#[test]
+fn a_model_behind_a_baseline_is_said_to_be() {
+    let bench = Bench::new();
+    bench.done("generate power-law --vertices 60 --edges 200 --steps 20 --features 3 -o small");
+    for task in task::ALL.iter().map(|task| task.name()) {
+        let train = format!("train small --task {task} --epochs 1 --set train.learning_rate=1e-12 -o {task}");
+        let (trained, shown) = (bench.done(&train).out, bench.done(&format!("evaluate {task}")).out);
+        let behind = shown.lines().find(|line| line.contains(" does not beat "));
+        let behind = behind.unwrap_or_else(|| panic!("{task} learnt nothing: {shown}"));
+        assert!(trained.contains(behind), "{trained}");
+        let all = bench.json(&format!("evaluate {task}"));
+        let metric = metric::find(task::find(task).unwrap().metrics()[0]).unwrap();
+        let best = behind.split_whitespace().nth(4).unwrap();
+        let of = |metrics: &Value| metrics[metric.name()].as_f64().unwrap();
+        let (model, best) = (of(&all["metrics"]), of(&all["baselines"][best]));
+        for other in all["baselines"].as_object().unwrap().values().map(of) {
+            assert!(if metric.higher_is_better() { best >= other } else { best <= other }, "{behind}");
+        }
+        assert!(if metric.higher_is_better() { best >= model } else { best <= model }, "{behind}");
+    }
+}
+
 #[test]
 fn values_are_learnt() {
     learns("node-regression", "", ["last-value", "mean"]);

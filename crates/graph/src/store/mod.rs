@@ -23,9 +23,10 @@ mod writer;
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use additive::Split;
-use arrays::Arrays;
+use arrays::{Arrays, STRETCH};
 use part::{Part, Records};
 
 pub use around::EdgesAround;
@@ -49,6 +50,8 @@ pub struct Store {
     parts: Vec<OnceLock<Part>>,
     firsts: Vec<usize>,
     split: Split,
+    /// Bytes that were read since all pages were let go.
+    read: AtomicUsize,
 }
 
 impl std::fmt::Debug for Store {
@@ -79,6 +82,7 @@ impl Store {
         });
         Ok(Store {
             firsts: firsts.collect(),
+            read: AtomicUsize::new(0),
             parts: manifest.parts.iter().map(|_| OnceLock::new()).collect(),
             split: Split::new(manifest.features.width as usize, manifest.features.segments as usize),
             path: path.into(),
@@ -199,7 +203,20 @@ impl Store {
     /// The same of the pages with what step `t` stores of its edges, and of no other; small ones are let go
     /// together, once they are many.
     pub fn release_edges(&self, t: Step) -> Result<()> {
-        self.part(t).map(|(part, within)| part.release_edges(within))
+        let (part, within) = self.part(t)?;
+        self.has_read(part.release_edges(within));
+        Ok(())
+    }
+
+    /// Takes note that somebody is done with so much of the store, and lets go of all pages once that is
+    /// enough to be worth it: each call to the system interrupts the other cores. Whether it did.
+    pub fn has_read(&self, bytes: usize) -> bool {
+        let enough = self.read.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) >= STRETCH;
+        if enough {
+            self.read.store(0, Ordering::Relaxed);
+            self.release_all();
+        }
+        enough
     }
 
     /// Lets go of all mapped pages.

@@ -5,7 +5,6 @@
 
 use std::ops::Range;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::additive::Split;
 use super::arrays::{Arrays, Element, STRETCH};
@@ -44,8 +43,6 @@ pub struct Part {
     arrays: Arrays,
     steps: usize,
     segment_width: usize,
-    /// Bytes that were read and whose pages nobody has let go of.
-    left: AtomicUsize,
 }
 
 /// The changed segments of one step.
@@ -73,12 +70,7 @@ impl Part {
     /// Opens and checks a part of a store that has `vertices` vertices and splits features so.
     pub fn open(folder: &Path, entry: &PartEntry, vertices: u64, split: Split) -> Result<Part> {
         let arrays = Arrays::open(folder, &entry.file)?;
-        let part = Part {
-            arrays,
-            steps: entry.steps as usize,
-            segment_width: split.segment,
-            left: AtomicUsize::new(0),
-        };
+        let part = Part { arrays, steps: entry.steps as usize, segment_width: split.segment };
         part.check(vertices, split.width)?;
         Ok(part)
     }
@@ -86,7 +78,7 @@ impl Part {
     /// Maps a part without a look at its entries: good for [`Part::changes`] and nothing else.
     pub fn peek(folder: &Path, entry: &PartEntry) -> Result<Part> {
         let arrays = Arrays::peek(folder, &entry.file)?;
-        let part = Part { arrays, steps: entry.steps as usize, segment_width: 1, left: AtomicUsize::new(0) };
+        let part = Part { arrays, steps: entry.steps as usize, segment_width: 1 };
         if part.arrays.all::<u8>("step.marks")?.len() != part.steps {
             return Err(part.arrays.damaged("step.marks does not have a mark for each step"));
         }
@@ -246,28 +238,28 @@ impl Part {
         self.arrays.release();
     }
 
-    /// Lets go of the pages with the edges of a step.
-    pub fn release_edges(&self, step: usize) {
+    /// Lets go of the pages with the edges of a step; the bytes of those that are too few for it.
+    pub fn release_edges(&self, step: usize) -> usize {
+        let mut left = 0;
         for (name, at) in EDGES {
-            self.release_slice(&self.array::<Edge>(name)[self.range(at, step)]);
+            left += self.release_slice(&self.array::<Edge>(name)[self.range(at, step)]);
         }
         for (weights, at) in [("added.weight", "added.at"), ("removed.weight", "removed.at")] {
-            let range = self.range(at, step);
-            self.array::<f32>(weights).get(range).into_iter().for_each(|slice| self.release_slice(slice));
+            let slice = self.array::<f32>(weights).get(self.range(at, step));
+            left += slice.map_or(0, |slice| self.release_slice(slice));
         }
         let range = self.range("reweighted.at", step);
-        self.release_slice(&self.array::<[f32; 2]>("reweighted.weight")[range]);
+        left + self.release_slice(&self.array::<[f32; 2]>("reweighted.weight")[range])
     }
 
-    /// Where they are few, a call to the system would take longer than reading them did: they go with others.
-    fn release_slice<T>(&self, values: &[T]) {
+    /// Where they are few, a call to the system would take longer than reading them did.
+    fn release_slice<T>(&self, values: &[T]) -> usize {
         let bytes = size_of_val(values);
-        if bytes >= MANY {
-            self.arrays.release_slice(values);
-        } else if self.left.fetch_add(bytes, Ordering::Relaxed) + bytes > STRETCH {
-            self.left.store(0, Ordering::Relaxed);
-            self.arrays.release();
+        if bytes < MANY {
+            return bytes;
         }
+        self.arrays.release_slice(values);
+        0
     }
 
     /// What the step stores of its edges.

@@ -248,3 +248,17 @@ fn steps_that_are_not_there() {
     assert_eq!(cursor.at(), Some(3));
     store.release(4);
 }
+
+/// Guards that small steps do not cost a call each, and that their pages go all the same.
+#[test]
+fn pages_are_let_go_once_enough_was_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, _) = small(folder.path().join("s"), [vec![], vec![], vec![], vec![]]);
+    let store = Store::open(&path).unwrap();
+    let before = store.snapshot(3).unwrap().edges.to_vec();
+    assert!(!store.has_read(0) && !store.has_read(1 << 20));
+    assert!((0..100).any(|_| store.has_read(1 << 20)), "they never go");
+    assert!(!store.has_read(1 << 20), "it begins anew");
+    assert!(store.has_read(usize::MAX - (4 << 20)) && !store.has_read(1));
+    assert_eq!(store.snapshot(3).unwrap().edges.to_vec(), before);
+}

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -24,9 +24,6 @@ use super::segment::Segment;
 use super::source::{Piece, SnapshotSource, StepRows};
 use crate::error::Result;
 use crate::halo::{Cells, Neighbours};
-
-/// Bytes of steps that are read before mapped pages are let go.
-const STRETCH: usize = 8 << 20;
 
 /// A snapshot in memory.
 pub struct Loaded {
@@ -101,8 +98,6 @@ pub(super) struct Shared {
     pub(super) changed: Condvar,
     /// Nanoseconds that reading took, at all who read, and that others waited for it.
     spent: [AtomicU64; 2],
-    /// Bytes of steps that were read since pages were let go.
-    read: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -163,7 +158,6 @@ impl Snapshots {
             state: Mutex::default(),
             changed: Condvar::new(),
             spent: Default::default(),
-            read: AtomicUsize::new(0),
         };
         Snapshots { shared: Arc::new(shared), readers: Readers::default() }
     }
@@ -324,21 +318,12 @@ impl Shared {
             None => graph.complete(),
         }
         if self.room.releases {
-            self.release();
+            // Features of a segment are those of later steps, too.
+            self.store.has_read(self.room.step);
         }
         self.spend(0, begun.elapsed());
         let slots = ReuseSlots::new(self.products.clone());
         Ok(self.put(key, Loaded { step: t, graph, rows, vertices, slots, neighbours }))
-    }
-
-    /// Lets go of mapped pages, once enough steps have been read for it to be worth the call.
-    fn release(&self) {
-        let read = self.read.fetch_add(self.room.step, Ordering::Relaxed) + self.room.step;
-        if read >= STRETCH {
-            self.read.store(0, Ordering::Relaxed);
-            // Features of a segment are those of later steps, too.
-            self.store.release_all();
-        }
     }
 
     fn put(&self, key: Key, loaded: Loaded) -> Arc<Loaded> {

@@ -3,7 +3,6 @@
 
 use std::ops::Range;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kymo_graph::store::StoredFeatures;
 use kymo_graph::{Step, Store, Vertex};
@@ -16,9 +15,6 @@ use super::scale::Scales;
 use super::stored::{Stored, is_same, piece};
 use crate::error::{Error, Result};
 use crate::workers::WorkerGroup;
-
-/// Bytes that are looked at before the pages they are in are let go: nobody needs all of the store at once.
-const STRETCH: usize = 16 << 20;
 
 /// What is to be found out.
 pub struct Survey<'a> {
@@ -104,7 +100,7 @@ impl Survey<'_> {
     fn stored(&self, stored: &Stored<'_>) -> Result<(Vec<[f64; 2]>, Vec<usize>)> {
         let (steps, vertices) = (self.store.steps(), self.store.vertices());
         let rows = piece(self.constant.columns());
-        let (changed, seen) = (Mutex::new(vec![0; steps]), AtomicUsize::new(0));
+        let changed = Mutex::new(vec![0; steps]);
         let (count, [rank, size]) =
             (vertices.div_ceil(rows), self.among.map_or([0, 1], |group| [group.rank(), group.size()]));
         let mine = count * rank / size..count * (rank + 1) / size;
@@ -112,10 +108,8 @@ impl Survey<'_> {
             let first = number * rows;
             let mut tally = self.tally(rows.min(vertices - first));
             let bytes = self.piece(stored, first, &mut tally)?;
-            if seen.fetch_add(bytes, Ordering::Relaxed) + bytes > STRETCH {
-                seen.store(0, Ordering::Relaxed);
-                self.store.release_all();
-            }
+            // Nobody needs all of the store at once.
+            self.store.has_read(bytes);
             let mut changed = changed.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             changed.iter_mut().zip(&tally.changed).for_each(|(all, changed)| *all += changed);
             Ok(tally.sums.iter().map(|sums| sums.map(f64::to_bits)).collect())

@@ -148,7 +148,15 @@ fn classes_that_never_change_are_learnt_from_other_vertices_than_they_are_judged
             let mut accuracy = |part| kymo_run::train::measure(&mut worker, part).unwrap()["accuracy"];
             (losses, accuracy(Part::Validation), accuracy(Part::Test))
         };
-        let before = look(&sketch);
+        // What baselines say of every vertex, whose classes are known to them by training alone.
+        let told_by = |sketch: &Sketch| {
+            let worker = Worker::open(settings.clone(), sketch.write(&store)).unwrap();
+            let sample = worker.split().samples(Part::Test).start;
+            let table = |baseline| worker.goal().table(sample, Says::Baseline(baseline), 0).unwrap().values;
+            worker.goal().baselines().into_iter().map(table).collect::<Vec<_>>()
+        };
+        let (before, said) = (look(&sketch), told_by(&sketch));
+        assert_eq!(said.len(), 3, "majority, vote and propagation");
         // Vertices without a part, for training, for validation, for the test.
         let mut counts = [0; 4];
         for vertex in 0..24 {
@@ -163,6 +171,7 @@ fn classes_that_never_change_are_learnt_from_other_vertices_than_they_are_judged
                 (true, false, false) => panic!("vertex {vertex} judges twice"),
             };
             counts[part] += 1;
+            assert!(part == 1 || told_by(&turned) == said, "a baseline knows the class of vertex {vertex}");
             assert!(!told || part == vertex % 4, "vertex {vertex} is in part {part}");
         }
         assert!(counts[1..].iter().all(|&count| count > 0) && (told || counts[0] == 0), "{counts:?}");

@@ -3,26 +3,22 @@
 
 use std::collections::BTreeSet;
 
-use kymo_graph::snapshot::{Edge, Snapshot, Step, Vertex};
-use kymo_graph::store::{Plan, Writer};
-use kymo_graph::{Ids, StepData, StepEdges};
+use kymo_graph::snapshot::{Step, Vertex};
 use kymo_model::metric::{Evidence, Metric, MrrBalanced, MrrTgb};
 
+use super::fixture::{Steps, edges, history_of};
 use super::history::History;
 use super::sample::{Purpose, Sampler};
 
 /// A graph whose vertices are replaced: in each step, sources link to vertices that nobody linked to before.
-fn replaced(steps: usize, each: u32) -> Vec<Vec<Edge>> {
-    let step = |t: usize| {
-        let edges = (0..each).map(|n| Edge::new(n % 7, 7 + t as u32 * each + n));
-        edges.collect::<BTreeSet<Edge>>().into_iter().collect()
-    };
+fn replaced(steps: usize, each: u32) -> Steps {
+    let step = |t: usize| (0..each).map(|n| (n % 7, 7 + t as u32 * each + n)).collect();
     (0..steps).map(step).collect()
 }
 
 /// A graph that grows: of each step's links, every fourth is to a new vertex, the others to vertices that
 /// links were to before, in no order.
-fn growing(steps: usize, each: u32) -> Vec<Vec<Edge>> {
+fn growing(steps: usize, each: u32) -> Steps {
     let mut targets = 20;
     let mut word = 1u64;
     let mut draw = |below: u32| {
@@ -36,40 +32,31 @@ fn growing(steps: usize, each: u32) -> Vec<Vec<Edge>> {
         for n in 0..each {
             targets += u32::from(n % 4 == 0);
             let target = if n % 4 == 0 { targets - 1 } else { draw(before) };
-            edges.insert(Edge::new(draw(before), target));
+            edges.insert((draw(before), target));
         }
-        all.push(edges.into_iter().collect());
+        all.push(edges);
     }
     all
 }
 
 /// What a rule comes to by a metric over all steps, with 100 pairs for each link.
 fn reached(
-    steps: &[Vec<Edge>],
+    steps: &Steps,
     metric: &dyn Metric,
     balanced: bool,
     score: impl Fn(&History, Step, Vertex) -> f32,
 ) -> f64 {
-    let vertices = steps.iter().flatten().map(|edge| edge.source().max(edge.target())).max().unwrap() + 1;
-    let folder = tempfile::tempdir().unwrap();
-    let mut writer = Writer::create(&folder.path().join("store"), false).unwrap();
-    writer.plan(Plan { directed: true, ..Plan::default() });
-    writer.add_vertices(&Ids::Number((0..u64::from(vertices)).collect())).unwrap();
-    for edges in steps {
-        let edges = StepEdges::All(Snapshot::from_edges(edges.clone()));
-        writer.push(StepData { edges, ..StepData::default() }).unwrap();
-    }
-    let store = writer.finish().unwrap();
-    let history = History::new(&store).unwrap();
-    let sampler = Sampler { history: &history, recent: None, vertices: vertices as usize, seed: 3 };
+    let vertices = steps.iter().flatten().map(|&(u, v)| u.max(v) as usize + 1).max().unwrap_or(0);
+    let history = history_of(vertices, steps);
+    let sampler = Sampler { history: &history, recent: None, vertices, seed: 3 };
     let mut tally = metric.tally();
     for t in 2..steps.len() - 1 {
-        let (edges, each) = (&steps[t + 1], 100);
-        let links = sampler.choose(edges, 0, Purpose::Judge, t);
+        let (edges, each) = (edges(&steps[t + 1]), 100);
+        let links = sampler.choose(&edges, 0, Purpose::Judge, t);
         let mut absent = Vec::new();
-        sampler.absent_targets(t, edges, &links, each, 0.5, &mut absent);
+        sampler.absent_targets(t, &edges, &links, each, 0.5, &mut absent);
         if balanced {
-            sampler.balance(t, edges, &links, each, &mut absent);
+            sampler.balance(t, &edges, &links, each, &mut absent);
         }
         let present: Vec<f32> = links.iter().map(|link| score(&history, t, link.target())).collect();
         let absent: Vec<f32> = absent.iter().map(|&target| score(&history, t, target)).collect();

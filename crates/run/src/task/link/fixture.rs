@@ -31,9 +31,14 @@ pub(super) fn edges(step: &BTreeSet<(Vertex, Vertex)>) -> Vec<Edge> {
 
 /// A store with these steps; in an undirected one every edge must come with its opposite.
 pub(super) fn store(folder: &Path, steps: &Steps, directed: bool) -> Store {
+    store_of(folder, VERTICES, steps, directed)
+}
+
+/// The same with another number of vertices.
+fn store_of(folder: &Path, vertices: usize, steps: &Steps, directed: bool) -> Store {
     let mut writer = Writer::create(&folder.join("store"), false).unwrap();
     writer.plan(Plan { directed, ..Plan::default() });
-    writer.add_vertices(&Ids::Number((0..VERTICES as u64).collect())).unwrap();
+    writer.add_vertices(&Ids::Number((0..vertices as u64).collect())).unwrap();
     for step in steps {
         let edges = StepEdges::All(Snapshot::from_edges(edges(step)));
         writer.push(StepData { edges, ..StepData::default() }).unwrap();
@@ -43,6 +48,11 @@ pub(super) fn store(folder: &Path, steps: &Steps, directed: bool) -> Store {
 
 /// The history of a store with these steps.
 pub(super) fn history(steps: &Steps) -> History {
+    history_of(VERTICES, steps)
+}
+
+/// The same with another number of vertices.
+pub(super) fn history_of(vertices: usize, steps: &Steps) -> History {
     let folder = tempfile::tempdir().unwrap();
-    History::new(&store(folder.path(), steps, true)).unwrap()
+    History::new(&store_of(folder.path(), vertices, steps, true)).unwrap()
 }

@@ -8,7 +8,6 @@ mod least_squares;
 mod seasonal;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kymo_graph::{Step, Store};
@@ -62,7 +61,6 @@ impl Task for Regression {
             window: settings.train.window,
             mean: 0.0,
             scale: (0.0, 1.0),
-            read: AtomicUsize::new(0),
             forecasts: Mutex::default(),
         };
         // What is no number is found now, not when the test comes to it.
@@ -84,17 +82,12 @@ struct Values {
     mean: f32,
     /// What is subtracted from a value, and what it is then divided by.
     scale: (f32, f32),
-    /// Bytes of values that were read since mapped pages were let go.
-    read: AtomicUsize,
     /// Baselines that have been asked, and up to which step they have taken values in.
     forecasts: Mutex<BTreeMap<&'static str, Asked>>,
 }
 
 /// A forecast, and the next step that it takes in.
 type Asked = (Step, Box<dyn Forecast>);
-
-/// Bytes of values that are read before mapped pages are let go.
-const STRETCH: usize = 8 << 20;
 
 const NAMES: [&str; 2] = ["head.weight", "head.bias"];
 
@@ -118,11 +111,7 @@ impl Values {
         let value = |&value: &f32| if self.logarithm { value.max(-0.999).ln_1p() } else { value };
         let truth = values.iter().map(value).collect();
         // Baselines go through all steps: what they have seen need not stay in memory.
-        let read = size_of_val(vertices) + size_of_val(values);
-        if self.read.fetch_add(read, Ordering::Relaxed) + read > STRETCH {
-            self.read.store(0, Ordering::Relaxed);
-            self.store.release_all();
-        }
+        self.store.has_read(size_of_val(vertices) + size_of_val(values));
         Ok((vertices, truth))
     }
 
