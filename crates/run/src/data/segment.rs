@@ -208,7 +208,7 @@ impl Inputs {
         let first = (&mut rows[..vertices * width], width);
         let mut recent = now.write_first(begin..=steps.start, &self.scales, first, steps.len() > 1)?;
         // The rows of all vertices have been copied: they need not stay in memory twice.
-        store.release_all();
+        store.has_read(size_of::<f32>() * vertices * width);
         let mut index: Vec<Option<Arc<Resident<u32>>>> = vec![None];
         let mut used = vertices;
         for t in steps.clone().skip(1) {
