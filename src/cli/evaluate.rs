@@ -8,7 +8,7 @@ use kymo_graph::Progress;
 use kymo_run::{Part, Result};
 
 use super::console::Console;
-use super::train::table;
+use super::results::table;
 use super::watch::Watch;
 use super::{cannot_print, print_json};
 use crate::facade::Run;

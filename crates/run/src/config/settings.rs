@@ -174,7 +174,8 @@ section! {
     Link {
         /// Pairs without a link for every link, in training.
         negatives: usize = 4,
-        /// The share of them that were linked before.
+        /// The share of them that were linked before; mrr-balanced has the same share, other metrics have
+        /// their own.
         historical: f64 = 0.5,
         /// Steps whose targets the others are drawn from in training, each as often as there are steps that
         /// it was a target in; 0: all that were one so far, once.
@@ -190,6 +191,9 @@ section! {
         evaluate_positives: usize = 10_000,
         /// Links of a step that the validation after every epoch looks at, at most; 0: all.
         validate_positives: usize = 1_000,
+        /// Steps that baselines with a memory of some time look back (edgebank-window, popular,
+        /// common-neighbours); 0: those of a window.
+        baseline_window: usize = 0,
         /// Whether the decoder sees the history of a pair beside the two embeddings.
         history: bool = true,
     }

@@ -139,35 +139,102 @@ pub struct Table {
 
 /// Metrics at work.
 pub struct Tallies {
-    all: Vec<(&'static dyn Metric, Box<dyn Tally>)>,
+    metrics: Vec<&'static dyn Metric>,
+    all: Gathered,
+    /// Parts of what is shown, apart from each other, where that was asked for.
+    slices: Option<Vec<Sliced>>,
     /// Time that the model, not the metrics, has taken to score pairs.
     pub scoring: Duration,
+}
+
+type Gathered = Vec<(&'static dyn Metric, Box<dyn Tally>)>;
+
+/// What metrics gather of a part.
+struct Sliced {
+    name: String,
+    count: usize,
+    /// What is counted: a part may be shown in several ways.
+    counted: Needs,
+    all: Gathered,
+}
+
+/// What metrics come to on a part of what they were shown.
+pub struct Slice {
+    /// What the part is called.
+    pub name: String,
+    /// How many values or links it has.
+    pub count: usize,
+    /// The metrics that saw something.
+    pub values: Vec<(&'static str, f64)>,
 }
 
 impl Tallies {
     /// Those of these metrics, before they have seen anything.
     pub fn new(metrics: &[&'static dyn Metric]) -> Tallies {
-        let all = metrics.iter().map(|&metric| (metric, metric.tally())).collect();
-        Tallies { all, scoring: Duration::ZERO }
+        let all = gathered(metrics);
+        Tallies { metrics: metrics.to_vec(), all, slices: None, scoring: Duration::ZERO }
+    }
+
+    /// The same, with parts apart from each other beside the whole.
+    pub fn sliced(metrics: &[&'static dyn Metric]) -> Tallies {
+        Tallies { slices: Some(Vec::new()), ..Tallies::new(metrics) }
+    }
+
+    /// Whether parts are gathered, too.
+    pub fn are_sliced(&self) -> bool {
+        self.slices.is_some()
     }
 
     /// Whether one of them has to be shown this.
     pub fn want(&self, needs: Needs) -> bool {
-        self.all.iter().any(|(metric, _)| metric.needs() == needs)
+        self.metrics.iter().any(|metric| metric.needs() == needs)
     }
 
     /// Shows them a step.
     pub fn add(&mut self, needs: Needs, evidence: &Evidence<'_>) {
-        self.all
-            .iter_mut()
-            .filter(|(metric, _)| metric.needs() == needs)
-            .for_each(|(_, tally)| tally.add(evidence));
+        show(&mut self.all, needs, evidence);
+    }
+
+    /// Shows a part of a step, `count` values or links, to the metrics of that part; parts are listed in the
+    /// order in which they were first named.
+    pub fn add_slice(&mut self, name: &str, count: usize, needs: Needs, evidence: &Evidence<'_>) {
+        let Some(slices) = &mut self.slices else { return };
+        let at = slices.iter().position(|slice| slice.name == name).unwrap_or_else(|| {
+            let (name, all) = (name.to_owned(), gathered(&self.metrics));
+            slices.push(Sliced { name, count: 0, counted: needs, all });
+            slices.len() - 1
+        });
+        slices[at].count += if slices[at].counted == needs { count } else { 0 };
+        show(&mut slices[at].all, needs, evidence);
     }
 
     /// What they have come to; those that saw nothing are left out.
     pub fn values(&self) -> Vec<(&'static str, f64)> {
-        self.all.iter().filter_map(|(metric, tally)| Some((metric.name(), tally.value()?))).collect()
+        values(&self.all)
     }
+
+    /// What they have come to on parts; those that have nothing are left out.
+    pub fn slices(&self) -> Vec<Slice> {
+        let slice = |slice: &Sliced| Slice {
+            name: slice.name.clone(),
+            count: slice.count,
+            values: values(&slice.all),
+        };
+        let all = self.slices.iter().flatten().map(slice);
+        all.filter(|slice| slice.count > 0).collect()
+    }
+}
+
+fn gathered(metrics: &[&'static dyn Metric]) -> Gathered {
+    metrics.iter().map(|&metric| (metric, metric.tally())).collect()
+}
+
+fn show(all: &mut Gathered, needs: Needs, evidence: &Evidence<'_>) {
+    all.iter_mut().filter(|(metric, _)| metric.needs() == needs).for_each(|(_, tally)| tally.add(evidence));
+}
+
+fn values(all: &Gathered) -> Vec<(&'static str, f64)> {
+    all.iter().filter_map(|(metric, tally)| Some((metric.name(), tally.value()?))).collect()
 }
 
 /// The metrics of a task that the settings ask for, the deciding one first.
