@@ -12,6 +12,7 @@ mod confusion;
 mod macro_f1;
 mod mae;
 mod map;
+mod mape;
 mod mean;
 mod micro_f1;
 mod mrr_balanced;
@@ -28,6 +29,7 @@ pub use average_precision::AveragePrecision;
 pub use macro_f1::MacroF1;
 pub use mae::Mae;
 pub use map::Map;
+pub use mape::Mape;
 pub use micro_f1::MicroF1;
 pub use mrr_balanced::MrrBalanced;
 pub use mrr_evolvegcn::MrrEvolveGcn;
@@ -43,6 +45,7 @@ pub const ALL: &[&dyn Metric] = &[
     &Mse,
     &Mae,
     &Rmse,
+    &Mape,
     &Accuracy,
     &MicroF1,
     &MacroF1,

@@ -140,6 +140,13 @@ section! {
         metrics: Vec<String> = Vec::new(),
         /// Steps between the last snapshot seen and the values or classes to be predicted.
         horizon: usize = 1,
+        /// Several of them for a regression, which one model then predicts at once: 1..12 (both included) or
+        /// 3,6,12. Where empty, task.horizon alone.
+        horizons: String = String::new(),
+        /// How many past values of a vertex its prediction is made of, beside the embedding, in a regression:
+        /// a number, or auto: those of a window, at least 8 and at most 16, where the values are not among
+        /// the features, and none where they are. 0: none.
+        past: String = "auto".into(),
         /// What a regression is trained on.
         target: Target = Target::Standardised,
         /// How classes are weighed in the loss.

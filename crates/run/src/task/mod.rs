@@ -106,7 +106,7 @@ pub trait Goal: Send + Sync {
     /// Shows the metrics what a model or a baseline says at a sample.
     fn judge(&self, part: Part, sample: Step, says: Says<'_>, tallies: &mut Tallies) -> Result<()>;
 
-    /// How many steps after the last one that a model sees lies what it predicts.
+    /// How many steps after the last one that a model sees lies what it predicts; of several, the furthest.
     fn horizon(&self) -> usize {
         1
     }
@@ -116,6 +116,12 @@ pub trait Goal: Send + Sync {
 
     /// Writes what the model says at a sample as a table: a header, then a row for each prediction.
     fn table(&self, sample: Step, says: Says<'_>, top: usize) -> Result<Table>;
+
+    /// What is true of each row of such a table in a part, as it would be predicted; nothing where the part
+    /// does not ask about it. `None` where the task cannot tell.
+    fn truth_of(&self, _part: Part, _sample: Step, _table: &Table) -> Result<Option<Truths>> {
+        Ok(None)
+    }
 }
 
 /// Who predicts.
@@ -127,6 +133,9 @@ pub enum Says<'a> {
     Baseline(&'static str),
 }
 
+/// What is true of each row of a table.
+pub type Truths = Vec<Option<String>>;
+
 /// Predictions to be written.
 pub struct Table {
     /// The names of the columns.
@@ -135,6 +144,8 @@ pub struct Table {
     pub vertices: Vec<Vec<u32>>,
     /// What follows them.
     pub values: Vec<Vec<String>>,
+    /// The horizon of each row, where it is not the same for all ([`Goal::horizon`]).
+    pub horizons: Vec<usize>,
 }
 
 /// Metrics at work.
@@ -315,7 +326,15 @@ pub fn check_parts(goal: &dyn Goal, settings: &Settings) -> Result<()> {
     Ok(())
 }
 
-/// The steps at which the truth of samples lies.
-fn truth_steps(samples: Range<Step>, horizon: usize) -> Range<Step> {
-    samples.start + horizon..samples.end + horizon
+/// Fails where several horizons are asked for, which a task other than regression does not have.
+fn one_horizon(task: &dyn Task, settings: &Settings) -> Result<()> {
+    if settings.task.horizons.trim().is_empty() {
+        return Ok(());
+    }
+    let problem = format!(
+        "found {:?}, but {} predicts one step; leave it out, or choose node-regression",
+        settings.task.horizons,
+        task.name()
+    );
+    Err(Error::settings("task.horizons", problem))
 }

@@ -6,14 +6,14 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use kymo_graph::{Step, Store, Vertex};
+use kymo_graph::{Edge, Step, Store, Vertex};
 use kymo_model::Slot;
 use kymo_model::metric::{Metric, Needs};
 use kymo_plan::price::Asked;
 use kymo_tensor::{Shape, Tape, Var};
 use rayon::prelude::*;
 
-use super::super::{Goal, Says, Table, Tallies, Task};
+use super::super::{Goal, Says, Table, Tallies, Task, Truths, one_horizon};
 use crate::config::machine::{Need, require};
 use crate::config::{LINK_PREDICTION, Link, Settings};
 use crate::data::{Part, Split, largest_step};
@@ -57,6 +57,7 @@ impl Task for LinkPrediction {
     }
 
     fn open(&self, store: &Arc<Store>, settings: &Settings) -> Result<Box<dyn Goal>> {
+        one_horizon(self, settings)?;
         Ok(Box::new(Links::open(store, settings)?))
     }
 }
@@ -333,6 +334,18 @@ impl Goal for Links {
         sources.sort_unstable();
         let rows: Vec<_> = sources.into_par_iter().flat_map_iter(best).collect();
         let (vertices, values) = rows.into_iter().unzip();
-        Ok(Table { header: vec!["source", "target", "score"], vertices, values })
+        Ok(Table { header: vec!["source", "target", "score"], vertices, values, horizons: Vec::new() })
+    }
+
+    fn truth_of(&self, _: Part, sample: Step, table: &Table) -> Result<Option<Truths>> {
+        let edges = self.store.snapshot(sample + 1)?.edges;
+        let of = |row: &Vec<Vertex>| match row[..] {
+            [source, target] => {
+                let is_link = edges.binary_search(&Edge::new(source, target)).is_ok();
+                Some(u8::from(is_link).to_string())
+            }
+            _ => None,
+        };
+        Ok(Some(table.vertices.iter().map(of).collect()))
     }
 }
