@@ -184,7 +184,8 @@ fn all_of_a_part_comes_with_the_truth_and_gives_the_metrics_again() {
     }
     let table = bench.done("evaluate run").out;
     assert!(table.contains("\nhorizon 3 ") && table.contains("best baseline"), "{table}");
-    bench.refused("predict run --split test --step 3 -o none.csv");
+    let both = bench.kymo("predict run --split test --step 3 -o none.csv");
+    assert!(both.err.contains("cannot be used with") && !bench.path("none.csv").exists(), "{}", both.err);
 }
 
 /// Classes and links have a truth, too.
