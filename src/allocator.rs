@@ -27,9 +27,15 @@ pub fn watch_aborts() {
 /// Bytes from which on memory goes back to the system as soon as it is free.
 const LARGE: i32 = 8 << 20;
 
+/// Bytes that may be free at the end of the library's memory before they go back to the system.
+const SPARE: i32 = 2 * LARGE;
+
 /// From now on large arrays go back to the system when they are free. The C library of GNU would keep those
 /// of up to 32 MiB among others in use: a process held twice what it was counted to hold. What is needed
 /// again and again is used again by those who need it, and small arrays stay with the library.
+///
+/// The library gives back what is free at the end of its memory as well, from 128 KiB on unless it is told
+/// otherwise: what a step makes for itself would then cost a page fault every four kilobytes, every time.
 pub fn return_large_arrays() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
@@ -37,9 +43,10 @@ pub fn return_large_arrays() {
             fn mallopt(parameter: i32, value: i32) -> i32;
         }
         const MMAP_THRESHOLD: i32 = -3;
-        // SAFETY: it sets a number of the allocator, before there are other threads. It is advice: where it
-        // is not taken, more memory is kept.
-        let _ = unsafe { mallopt(MMAP_THRESHOLD, LARGE) };
+        const TRIM_THRESHOLD: i32 = -1;
+        // SAFETY: it sets numbers of the allocator, before there are other threads. It is advice: where it
+        // is not taken, more memory is kept, or less.
+        let _ = unsafe { (mallopt(MMAP_THRESHOLD, LARGE), mallopt(TRIM_THRESHOLD, SPARE)) };
     }
 }
 

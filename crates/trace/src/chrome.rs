@@ -81,7 +81,7 @@ fn event(process: u32, thread: usize, late: u64, span: &Span) -> Event<'_> {
         cat: span.kind.name(),
         ph: "X",
         ts: microseconds(span.start.saturating_add(late)),
-        dur: microseconds(span.end.saturating_sub(span.start)),
+        dur: microseconds(span.length()),
         pid: process,
         tid: thread,
         args: Args { bytes: span.bytes },

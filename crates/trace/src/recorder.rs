@@ -1,6 +1,7 @@
 //! The recorder of one worker: takes spans while the worker runs.
 //!
-//! Totals are exact however long a run is; spans are held up to a limit, and those beyond it are counted.
+//! Totals are exact however long a run is; spans are held up to a limit. Where there are more, the shortest are
+//! left out and counted, of the whole run: what a timeline is looked at for are the long ones.
 //!
 //! Spans may be nested. In the totals, a moment belongs to the innermost span of work or waiting that was
 //! open: a computation that waits is busy only while it does not wait, and an evaluation that computes is not
@@ -13,14 +14,16 @@
 //! of workers in other processes can be aligned with this one.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::span::{Kind, Part, Span, Totals};
 use crate::timeline::WorkerTrace;
 
-/// Spans held unless another limit is set: some 15 megabytes.
-pub const LIMIT: usize = 1 << 18;
+/// Spans held unless another limit is set: more than a viewer shows at a time, and no more than a short run
+/// writes in a few milliseconds.
+pub const LIMIT: usize = 1 << 14;
 
 /// Records what one worker does.
 pub struct Recorder {
@@ -35,6 +38,8 @@ pub struct Recorder {
 #[derive(Default)]
 struct State {
     spans: Vec<Span>,
+    /// Nanoseconds of the shortest spans that are held.
+    shortest: u64,
     left_out: u64,
     totals: Totals,
     open: Vec<Frame>,
@@ -107,7 +112,7 @@ impl Recorder {
         self.lock().totals
     }
 
-    /// How many spans went beyond the limit: they are in the totals only.
+    /// How many spans were too short to be held: they are in the totals only.
     pub fn left_out(&self) -> u64 {
         self.lock().left_out
     }
@@ -162,7 +167,7 @@ impl State {
         let around = place.unwrap_or(self.open.len()).checked_sub(1).and_then(|top| self.open.get_mut(top));
         let inside = frame.as_ref().map_or(0, |frame| frame.inside);
         span.start = frame.map_or(span.start, |frame| frame.start);
-        let length = span.end.saturating_sub(span.start);
+        let length = span.length();
         if let Some(around) = around {
             around.inside += match span.kind.part() {
                 // What began earlier is inside only with its end.
@@ -172,12 +177,25 @@ impl State {
             };
         }
         self.totals.add(span.kind, length.saturating_sub(inside), span.bytes);
-        // Stages are few, and the last ones end when a long run has passed the limit.
-        if self.spans.len() < limit || span.kind == Kind::Stage {
-            self.spans.push(span);
-        } else {
+        // Stages are few, and stay in any case.
+        if length < self.shortest && span.kind != Kind::Stage {
             self.left_out += 1;
+            return;
         }
+        self.spans.push(span);
+        if self.spans.len() > limit {
+            self.thin(limit / 2);
+        }
+    }
+
+    /// Leaves all but this many of the longest spans out, from now on, too.
+    fn thin(&mut self, held: usize) {
+        let mut lengths: Vec<u64> = self.spans.iter().map(Span::length).collect();
+        let (_, &mut longest_out, _) = lengths.select_nth_unstable_by_key(held, |&length| Reverse(length));
+        self.shortest = longest_out.saturating_add(1);
+        let before = self.spans.len();
+        self.spans.retain(|span| span.length() >= self.shortest || span.kind == Kind::Stage);
+        self.left_out += (before - self.spans.len()) as u64;
     }
 }
 

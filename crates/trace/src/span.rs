@@ -101,6 +101,13 @@ pub struct Span {
     pub bytes: u64,
 }
 
+impl Span {
+    /// Nanoseconds from its start to its end.
+    pub fn length(&self) -> u64 {
+        self.end.saturating_sub(self.start)
+    }
+}
+
 /// What the spans of one kind add up to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Total {

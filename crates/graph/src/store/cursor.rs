@@ -192,16 +192,17 @@ impl Cursor {
         let most = rows::most::<()>(edges.len() + if self.has_loops { vertices } else { 0 }, &[]);
         let (mut starts, mut columns) = self.here.empty(&*self.arrays, [vertices + 1, most]);
         let new = (&mut starts, &mut columns);
+        // What has been copied need not stay in memory twice.
+        let done = |edges: &[Edge]| self.store.release_list(whole, edges);
         match self.has_loops {
-            true => rows::fill_with_loops(edges, vertices, new),
-            false => rows::fill(edges, vertices, new),
+            true => rows::fill_with_loops(edges, vertices, new, done),
+            false => rows::fill(edges, vertices, new, done),
         }
         self.here.fill((starts, columns));
         let mut copied = self.here.take();
         copied.clear();
         copied.extend_from_slice(weights.unwrap_or_default());
         self.here.give(copied);
-        // What has been copied need not stay in memory twice.
         self.store.release_edges(whole)
     }
 

@@ -40,7 +40,7 @@ pub use writer::{Fixed, Plan, SparseFeatures, Writer};
 use crate::delta::{Change, Delta};
 use crate::error::{Error, Result};
 use crate::ids::Ids;
-use crate::snapshot::{Snapshot, Step, Vertex};
+use crate::snapshot::{Edge, Snapshot, Step, Vertex};
 
 /// An opened store. Any number of readers may have it open, also while steps are appended: they see it as it
 /// was.
@@ -206,6 +206,14 @@ impl Store {
         let (part, within) = self.part(t)?;
         self.has_read(part.release_edges(within));
         Ok(())
+    }
+
+    /// The same of the pages with some of the edges that step `t` stores.
+    pub(crate) fn release_list(&self, t: Step, edges: &[Edge]) {
+        // A part that cannot be opened has no pages.
+        if let Ok((part, _)) = self.part(t) {
+            part.release_list(edges);
+        }
     }
 
     /// Takes note that somebody is done with so much of the store, and lets go of all pages once that is

@@ -252,6 +252,11 @@ impl Part {
         left + self.release_slice(&self.array::<[f32; 2]>("reweighted.weight")[range])
     }
 
+    /// Lets go of the pages with some of its edges.
+    pub fn release_list(&self, edges: &[Edge]) {
+        self.arrays.release_slice(edges);
+    }
+
     /// Where they are few, a call to the system would take longer than reading them did.
     fn release_slice<T>(&self, values: &[T]) -> usize {
         let bytes = size_of_val(values);

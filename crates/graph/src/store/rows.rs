@@ -32,16 +32,26 @@ pub type Rows<'r> = (&'r [u64], &'r [Vertex]);
 /// Rows that are filled anew.
 pub type NewRows<'r> = (&'r mut Vec<u64>, &'r mut Vec<Vertex>);
 
-/// Fills rows with these sorted edges.
-pub fn fill(edges: &[Edge], vertices: usize, (starts, columns): NewRows<'_>) {
+/// Edges that are gone through before it is told that they are done with.
+const STRETCH: usize = super::arrays::STRETCH / size_of::<Edge>();
+
+/// Fills rows with these sorted edges. Of many, `done` is told as soon as some have been copied: they need not
+/// stay in memory while the others are.
+pub fn fill(edges: &[Edge], vertices: usize, (starts, columns): NewRows<'_>, mut done: impl FnMut(&[Edge])) {
     room(columns, edges.len());
     columns.truncate(edges.len());
     starts.clear();
     starts.resize(vertices + 1, 0);
     // The last edge of a row says where the next one begins; empty rows begin where the one before does.
-    for ((edge, column), end) in edges.iter().zip(columns).zip(1..) {
-        *column = edge.source();
-        starts[edge.target() as usize + 1] = end;
+    let mut ends = 1..;
+    for (stretch, columns) in edges.chunks(STRETCH).zip(columns.chunks_mut(STRETCH)) {
+        for ((edge, column), end) in stretch.iter().zip(columns).zip(&mut ends) {
+            *column = edge.source();
+            starts[edge.target() as usize + 1] = end;
+        }
+        if stretch.len() == STRETCH {
+            done(stretch);
+        }
     }
     let mut latest = 0;
     for start in starts {
@@ -50,23 +60,35 @@ pub fn fill(edges: &[Edge], vertices: usize, (starts, columns): NewRows<'_>) {
     }
 }
 
-/// Fills rows with these sorted edges and a loop at every vertex.
-pub fn fill_with_loops(edges: &[Edge], vertices: usize, (starts, columns): NewRows<'_>) {
+/// Fills rows with these sorted edges and a loop at every vertex; `done` is told as in [`fill`].
+pub fn fill_with_loops(
+    edges: &[Edge],
+    vertices: usize,
+    (starts, columns): NewRows<'_>,
+    mut done: impl FnMut(&[Edge]),
+) {
     columns.clear();
     columns.reserve(edges.len() + vertices);
     starts.clear();
     starts.push(0);
-    let mut edges = edges.iter().peekable();
+    let (mut next, mut told) = (0, 0);
     for vertex in 0..vertices as Vertex {
-        while let Some(edge) = edges.next_if(|edge| edge.target() == vertex && edge.source() < vertex) {
+        let of_row = |at: usize| edges.get(at).filter(|edge| edge.target() == vertex);
+        while let Some(edge) = of_row(next).filter(|edge| edge.source() < vertex) {
             columns.push(edge.source());
+            next += 1;
         }
         columns.push(vertex);
-        edges.next_if(|edge| edge.target() == vertex && edge.is_loop());
-        while let Some(edge) = edges.next_if(|edge| edge.target() == vertex) {
+        next += usize::from(of_row(next).is_some_and(|edge| edge.is_loop()));
+        while let Some(edge) = of_row(next) {
             columns.push(edge.source());
+            next += 1;
         }
         starts.push(columns.len() as u64);
+        if next - told >= STRETCH {
+            done(&edges[told..next]);
+            told = next;
+        }
     }
 }
 
@@ -171,5 +193,45 @@ fn copy<T: Copy>(from: &[T], range: Range<usize>, to: &mut [T], at: usize) {
         (Some(from), Some(to)) if length <= BLOCK => to[..BLOCK].copy_from_slice(&from[..BLOCK]),
         (Some(from), Some(to)) if length <= LONG => *to = *from,
         _ => to[at..at + length].copy_from_slice(&from[range]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Long lists are told of stretch by stretch, in order and without a gap, whether there are loops or not.
+    #[test]
+    fn what_was_copied_is_told_of() {
+        let (vertices, degree) = (STRETCH / 8, 20);
+        let source = |v: usize, k: usize| ((v % 7 + k * (vertices / degree)) % vertices) as Vertex;
+        let row = |v: usize| {
+            let mut row: Vec<Vertex> = (0..degree).map(|k| source(v, k)).collect();
+            row.sort_unstable();
+            row
+        };
+        let of_row = |v: usize| row(v).into_iter().map(move |s| Edge::new(s, v as Vertex));
+        let edges: Vec<Edge> = (0..vertices).flat_map(of_row).collect();
+        for loops in [false, true] {
+            let (mut starts, mut columns) = (Vec::new(), Vec::new());
+            let (mut told, mut calls) = (0, 0);
+            let done = |done: &[Edge]| {
+                assert!(done.len() >= STRETCH && std::ptr::eq(done.as_ptr(), &edges[told]));
+                told += done.len();
+                calls += 1;
+            };
+            match loops {
+                true => fill_with_loops(&edges, vertices, (&mut starts, &mut columns), done),
+                false => fill(&edges, vertices, (&mut starts, &mut columns), done),
+            }
+            assert_eq!(calls, edges.len() / STRETCH);
+            for v in 0..vertices {
+                let mut expected = row(v);
+                if let (true, Err(place)) = (loops, expected.binary_search(&(v as Vertex))) {
+                    expected.insert(place, v as Vertex);
+                }
+                assert_eq!(columns[starts[v] as usize..starts[v + 1] as usize], expected, "row {v}");
+            }
+        }
     }
 }

@@ -101,13 +101,15 @@ impl<'a> Columns<'a> {
     }
 
     /// Writes the rows of the last of these steps, which shows all of them. Returns the vertices whose
-    /// columns are others at each of them than at the one before, where that matters.
+    /// columns are others at each of them than at the one before, where that matters. `done` is told of
+    /// bytes that have been read.
     fn write_first(
         &mut self,
         steps: RangeInclusive<Step>,
         scales: &Scales,
         (rows, width): (&mut [f32], usize),
         matters: bool,
+        done: impl Fn(usize) + Sync,
     ) -> Result<VecDeque<Vec<Vertex>>> {
         let (first, last) = (*steps.start(), *steps.end());
         let (count, columns) = (piece(width), self.columns());
@@ -125,6 +127,7 @@ impl<'a> Columns<'a> {
                             let places = &mut rows[(last - t) * columns..];
                             stored.write(t, scales, number * count, places, width);
                         }
+                        done(size_of_val(rows));
                     }
                 };
                 // Cores are counted only for many: to ask the system takes longer than to write few.
@@ -206,9 +209,11 @@ impl Inputs {
         let mut rows = Aligned::zeros((vertices + self.extents[number].changed) * width, pool);
         // What changed at each of the steps that a row shows. What lies before the first step is the mean.
         let first = (&mut rows[..vertices * width], width);
-        let mut recent = now.write_first(begin..=steps.start, &self.scales, first, steps.len() > 1)?;
-        // The rows of all vertices have been copied: they need not stay in memory twice.
-        store.release_all();
+        // Rows that have been copied need not stay in memory twice.
+        let done = |bytes: usize| {
+            store.has_read(bytes);
+        };
+        let mut recent = now.write_first(begin..=steps.start, &self.scales, first, steps.len() > 1, done)?;
         let mut index: Vec<Option<Arc<Resident<u32>>>> = vec![None];
         let mut used = vertices;
         for t in steps.clone().skip(1) {

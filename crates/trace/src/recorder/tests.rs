@@ -107,21 +107,33 @@ fn the_origin_is_the_wall_clock_of_the_making() {
 }
 
 proptest! {
-    /// The limit drops spans and leaves totals alone.
+    /// However many spans there are, totals are of all of them, and those that are held are the longest: all
+    /// from some length on.
     #[test]
-    fn totals_go_on_beyond_the_limit(
+    fn the_longest_are_held(
         limit in 0usize..20,
-        bytes in prop::collection::vec(0u64..100, 0..30),
+        lengths in prop::collection::vec(0u64..50, 0..90),
     ) {
         let recorder = Recorder::new(0).with_limit(limit);
-        for &bytes in &bytes {
-            recorder.record(Kind::Send, "part", Instant::now(), bytes);
+        for (start, &length) in (0..).zip(&lengths) {
+            let span = Span { kind: Kind::Send, name: "part".into(), start, end: start + length, bytes: length };
+            recorder.lock().close(None, span, limit);
         }
+        let stage = Span { kind: Kind::Stage, name: "all".into(), start: 0, end: 0, bytes: 0 };
+        recorder.lock().close(None, stage, usize::MAX);
         let trace = recorder.trace();
-        prop_assert_eq!(trace.spans.len(), bytes.len().min(limit));
-        prop_assert_eq!(trace.left_out, bytes.len().saturating_sub(limit) as u64);
+        let held: Vec<u64> = trace.spans.iter().filter(|span| span.kind == Kind::Send).map(Span::length).collect();
+        prop_assert!(held.len() <= limit && trace.spans.len() == held.len() + 1);
+        prop_assert!(lengths.len() > limit || held.len() == lengths.len());
+        let shortest = held.iter().min().copied().unwrap_or(u64::MAX);
+        let long: Vec<u64> = lengths.iter().copied().filter(|&length| length >= shortest).collect();
+        prop_assert_eq!(&held, &long);
+        // Half of them at least, where they are not all of one length.
+        let distinct = lengths.iter().collect::<std::collections::BTreeSet<_>>().len();
+        prop_assert!(distinct < lengths.len() || held.len() >= lengths.len().min(limit / 2));
+        prop_assert_eq!(trace.left_out, (lengths.len() - held.len()) as u64);
         prop_assert_eq!(recorder.left_out(), trace.left_out);
-        prop_assert_eq!(trace.totals.of(Kind::Send).count, bytes.len() as u64);
-        prop_assert_eq!(trace.totals.bytes_out(), bytes.iter().sum::<u64>());
+        prop_assert_eq!(trace.totals.of(Kind::Send).count, lengths.len() as u64);
+        prop_assert_eq!(trace.totals.bytes_out(), lengths.iter().sum::<u64>());
     }
 }
