@@ -48,7 +48,7 @@ impl Task {
         Ok(all)
     }
 
-    /// How many past values are looked at; `None` where the data decides.
+    /// How many past values are looked at; `None` for as many as is usual.
     pub fn past_values(&self) -> Result<Option<usize>> {
         match self.past.trim() {
             "auto" => Ok(None),
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn past_values_are_a_number_or_left_to_the_data() {
+    fn past_values_are_a_number_or_as_many_as_usual() {
         let of = |past: &str| Task { past: past.into(), ..Task::default() }.past_values();
         assert_eq!([of("auto").unwrap(), of("0").unwrap(), of("12").unwrap()], [None, Some(0), Some(12)]);
         for wrong in ["", "on", "-1", "1025", "2.5"] {

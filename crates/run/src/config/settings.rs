@@ -144,8 +144,7 @@ section! {
         /// 3,6,12. Where empty, task.horizon alone.
         horizons: String = String::new(),
         /// How many past values of a vertex its prediction is made of, beside the embedding, in a regression:
-        /// a number, or auto: those of a window, at least 8 and at most 16, where the values are not among
-        /// the features, and none where they are. 0: none.
+        /// a number, or auto: those of a window, at least 8 and at most 16. 0: none.
         past: String = "auto".into(),
         /// What a regression is trained on.
         target: Target = Target::Standardised,

@@ -41,31 +41,21 @@ fn past_values_are_learnt_from_where_features_do_not_have_them() {
     assert!(with < 0.15 && without > 0.4, "{with} {without}");
 }
 
-/// How many past values there are follows from the data, unless it is told.
+/// There are as many past values as a window has steps, within bounds, unless it is told.
 #[test]
-fn past_values_are_asked_for_where_features_do_not_have_them() {
+fn past_values_are_those_of_a_window() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
-    let mut sketch = wandering(30, 20);
-    let rows = |settings: Settings, store: &Sketch| {
-        let worker = Worker::open(settings, store.write(&path)).unwrap();
+    let sketch = wandering(30, 30);
+    let rows = |past: &str, window: usize| {
+        let mut settings = regression(&path, past);
+        settings.train.window = window;
+        let worker = Worker::open(settings, sketch.write(&path)).unwrap();
         let slots = worker.replica.params.slots().iter();
         slots.filter(|slot| slot.name == "head.past").map(|slot| slot.shape.rows).sum::<usize>()
     };
-    assert_eq!(rows(regression(&path, "auto"), &sketch), 8);
-    assert_eq!(rows(regression(&path, "0"), &sketch), 0);
-    assert_eq!(rows(regression(&path, "5"), &sketch), 5);
-    // A column of the features has the values now.
-    for moment in &mut sketch.moments {
-        for &(vertex, value) in &moment.targets {
-            moment.features[vertex as usize * FEATURES + 1] = value;
-        }
-    }
-    assert_eq!(rows(regression(&path, "auto"), &sketch), 0);
-    assert_eq!(rows(regression(&path, "5"), &sketch), 5);
-    let mut degrees = regression(&path, "auto");
-    degrees.data.features = Features::Degrees;
-    assert_eq!(rows(degrees, &sketch), 8, "the model does not get the column");
+    assert_eq!([rows("auto", 2), rows("auto", 9), rows("auto", 20)], [8, 9, 16]);
+    assert_eq!([rows("0", 9), rows("5", 9)], [0, 5]);
 }
 
 /// What is written of several horizons is what each of them would have alone, and metrics are those of the

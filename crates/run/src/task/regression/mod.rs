@@ -62,7 +62,7 @@ impl Task for Regression {
         let split = Split::by_time(store.steps().saturating_sub(furthest), settings)?;
         let mut goal = Values {
             store: store.clone(),
-            past: past::count(store, &split, settings)?,
+            past: past::count(settings)?,
             split,
             horizons,
             logarithm: settings.task.target == Target::Log,

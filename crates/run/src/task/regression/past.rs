@@ -1,54 +1,25 @@
 //! The last values of every vertex, as numbers that a prediction is made of beside the embedding: what
 //! baselines know, a model knows, too.
 //!
-//! They are read where they lie, as of a step, and nothing later is looked at. Features may have them
-//! already, as those of a signal that was ingested without others have.
+//! They are read where they lie, as of a step, and nothing later is looked at. Where features have them, too,
+//! they are worth having all the same: a window is often shorter, and what goes through structure is mixed
+//! with neighbours.
 
-use kymo_graph::store::FeatureKind;
-use kymo_graph::{Step, Store};
+use std::ops::RangeInclusive;
+
+use kymo_graph::Step;
 
 use super::forecast::Known;
-use crate::config::{Features, Settings};
-use crate::data::{Part, Split};
+use crate::config::Settings;
 use crate::error::Result;
 
-/// Past values where the data decides: a few at least, also below short windows.
-const USUAL: std::ops::RangeInclusive<usize> = 8..=16;
-
-/// Steps and vertices that are looked at to find out whether the values are among the features.
-const STEPS: usize = 4;
-const VERTICES: usize = 64;
+/// Past values unless another number is set: those of a window, but a few also below short ones.
+const USUAL: RangeInclusive<usize> = 8..=16;
 
 /// How many past values there are to be.
-pub fn count(store: &Store, split: &Split, settings: &Settings) -> Result<usize> {
-    Ok(match settings.task.past_values()? {
-        Some(count) => count,
-        None if among_features(store, split, settings)? => 0,
-        None => settings.train.window.clamp(*USUAL.start(), *USUAL.end()),
-    })
-}
-
-/// Whether a column of the features that a model gets has the values, by some of those of training.
-fn among_features(store: &Store, split: &Split, settings: &Settings) -> Result<bool> {
-    let features = &store.manifest().features;
-    let uses_stored = matches!(settings.data.features, Features::Auto | Features::Stored | Features::Both);
-    if !uses_stored || features.kind != FeatureKind::Dense {
-        return Ok(false);
-    }
-    let train = split.samples(Part::Train);
-    let mut may_be = vec![true; features.width as usize];
-    let mut looked_at = 0;
-    for number in 0..STEPS {
-        let step = train.start + number * train.len() / STEPS;
-        let (vertices, values) = store.targets(step)?;
-        let stride = vertices.len().div_ceil(VERTICES).max(1);
-        for (&vertex, &value) in vertices.iter().zip(values).step_by(stride) {
-            looked_at += 1;
-            let row = store.feature_row(step, vertex)?;
-            may_be.iter_mut().zip(row).for_each(|(may_be, feature)| *may_be &= feature == value);
-        }
-    }
-    Ok(looked_at > 0 && may_be.contains(&true))
+pub fn count(settings: &Settings) -> Result<usize> {
+    let usual = || settings.train.window.clamp(*USUAL.start(), *USUAL.end());
+    Ok(settings.task.past_values()?.unwrap_or_else(usual))
 }
 
 /// The last `count` values of every vertex as of `sample`, the newest first, scaled. One that is missing is
