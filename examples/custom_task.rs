@@ -122,6 +122,7 @@ impl Goal for Degrees {
             header: vec!["vertex", "edges"],
             vertices: (0..predicted.len() as u32).map(|vertex| vec![vertex]).collect(),
             values: predicted.iter().map(|value| vec![format!("{:.1}", value.exp_m1())]).collect(),
+            horizons: Vec::new(),
         })
     }
 }

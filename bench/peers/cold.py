@@ -12,8 +12,8 @@ calls with other `--variants` but the same FOLDER and output add to what the out
 
 Both sides read that store and train on the same windows from the same parameters: forward, backward,
 clipping and Adam for every window, in random order, the validation after every epoch, with the settings of
-`kymo train` left alone but for `--hidden 64`, `--epochs` and `--memory`. The torch side (cold_torch.py) makes
-its matrices once and holds them.
+`kymo train` left alone but for `--hidden 64`, `--epochs`, `--memory` and `task.past=0`. The torch side
+(cold_torch.py) makes its matrices once and holds them.
 
 Programs run one after the other. Before each, the pages of the store are dropped from the cache as far as the
 system does so, and compiled code of earlier ones is out of reach. Time counts from the start of a process to
@@ -86,7 +86,8 @@ def train(args, folder, store, model, name, *options):
     """The folder of a run by Kymo, when it was started, the most memory it held."""
     output = folder / f"{model}-{args.layers}-{name}"
     command = [args.kymo, "train", store, "--model", model, "--hidden", 64, "--threads", args.threads]
-    command += ["--layers", args.layers]
+    # The torch side does not see past values.
+    command += ["--layers", args.layers, "--set", "task.past=0"]
     _, begun, memory = run([*command, "--quiet", "-o", output, *options], folder / "kymo.log")
     return output, begun, memory
 

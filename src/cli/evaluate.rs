@@ -8,7 +8,7 @@ use kymo_graph::Progress;
 use kymo_run::{Part, Result};
 
 use super::console::Console;
-use super::train::table;
+use super::results::table;
 use super::watch::Watch;
 use super::{cannot_print, print_json};
 use crate::facade::Run;
@@ -37,11 +37,26 @@ pub struct Evaluate {
     json: bool,
 }
 
+/// A part of the data.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum SplitName {
+pub enum SplitName {
+    /// What was learnt from.
     Train,
+    /// What decided when to stop.
     Validation,
+    /// What was looked at in the end.
     Test,
+}
+
+impl SplitName {
+    /// The part.
+    pub fn part(self) -> Part {
+        match self {
+            SplitName::Train => Part::Train,
+            SplitName::Validation => Part::Validation,
+            SplitName::Test => Part::Test,
+        }
+    }
 }
 
 /// Evaluates, and prints.
@@ -52,12 +67,7 @@ pub fn run(args: &Evaluate, out: &mut Console) -> Result<()> {
     if let Some(device) = &args.device {
         trained = trained.device(device);
     }
-    let part = match args.split {
-        SplitName::Train => Part::Train,
-        SplitName::Validation => Part::Validation,
-        SplitName::Test => Part::Test,
-    };
-    let evaluation = trained.evaluate(part)?;
+    let evaluation = trained.evaluate(args.split.part())?;
     drop(watch);
     if args.json {
         return Ok(print_json(out, &evaluation)?);

@@ -19,6 +19,7 @@ pub mod plan;
 pub mod plot;
 pub mod predict;
 pub mod process;
+mod results;
 mod show;
 pub mod simulate;
 pub mod train;

@@ -10,6 +10,7 @@ use kymo_run::{Error, Result};
 
 use super::cannot_print;
 use super::console::Console;
+use super::evaluate::SplitName;
 use super::numbers::plural;
 use super::watch::Watch;
 use crate::facade::{Predict as Asked, Run};
@@ -18,11 +19,13 @@ use crate::facade::{Predict as Asked, Run};
 ///
 /// Values or classes of every vertex, or for every source the targets that score highest. Every line has the
 /// step it is about and the horizon: how many steps after the last one that the model sees. Without --step
-/// the model looks at everything there is and predicts what comes next.
+/// the model looks at everything there is and predicts what comes next. With --split it predicts all of a
+/// part of the data, with what came true in the last column.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
                   kymo predict first -o predictions.csv\n  \
                   kymo predict first --step 30 --top 5 -o links.csv\n  \
+                  kymo predict first --split test -o all.csv\n  \
                   kymo predict first -o - | head")]
 pub struct Predict {
     /// The folder of the run
@@ -30,6 +33,9 @@ pub struct Predict {
     /// The last step that the model sees [default: the last of the store]
     #[arg(long)]
     step: Option<usize>,
+    /// Everything that is predicted in this part of the data, with the truth
+    #[arg(long, conflicts_with = "step")]
+    split: Option<SplitName>,
     /// Targets to write for each source (link prediction only)
     #[arg(long, default_value_t = 10)]
     top: usize,
@@ -58,7 +64,12 @@ pub fn run(args: &Predict, out: &mut Console) -> Result<()> {
     if let Some(device) = &args.device {
         trained = trained.device(device);
     }
-    let asked = args.step.map_or(Asked::next(), Asked::after).top(args.top);
+    let asked = match (args.split, args.step) {
+        (Some(split), _) => Asked::part(split.part()),
+        (None, Some(step)) => Asked::after(step),
+        (None, None) => Asked::next(),
+    };
+    let asked = asked.top(args.top);
     let predictions = trained.predict(asked).map_err(as_option)?;
     drop(watch);
     if standard {
@@ -80,7 +91,12 @@ pub fn run(args: &Predict, out: &mut Console) -> Result<()> {
     let rows = plural(predictions.len() as u64, ["prediction", "predictions"]);
     let (about, seen) = (predictions.about(), predictions.step());
     let place = if standard { "standard output".into() } else { args.output.display().to_string() };
-    let said = format!("{rows} about step {about}, by what is known up to step {seen}, in {place}\n");
+    let said = match args.split {
+        Some(split) => {
+            format!("{rows} of the part for {}, with the truth, in {place}\n", split.part().name())
+        }
+        None => format!("{rows} about step {about}, by what is known up to step {seen}, in {place}\n"),
+    };
     match stream {
         // What is said must not get into the table; that nobody can read it is no failure.
         true => {
@@ -96,10 +112,10 @@ fn exists(args: &Predict) -> Error {
     Error::settings("--output", problem)
 }
 
-/// What the library calls `step` and `top` are options here.
+/// What the library calls `step`, `top` and `split` are options here.
 fn as_option(error: Error) -> Error {
     match error {
-        Error::Settings { setting, problem } if ["step", "top"].contains(&setting.as_str()) => {
+        Error::Settings { setting, problem } if ["step", "top", "split"].contains(&setting.as_str()) => {
             Error::settings(format!("--{setting}"), problem)
         }
         other => other,

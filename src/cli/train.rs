@@ -13,13 +13,14 @@ use kymo_run::step::predicted_bytes;
 use kymo_run::train::Ending;
 use kymo_run::{Class, Error, Part, Result, RunContext, task};
 use kymo_tensor::cuda::product_error;
-use kymo_trace::schema::{Evaluation, GroupReport, Metrics, RunSummary, SnapshotsHeld};
+use kymo_trace::schema::{GroupReport, RunSummary, SnapshotsHeld};
 
 use super::beside;
 use super::choices::Choices;
 use super::console::{Console, complain};
 use super::guard;
 use super::numbers::{bytes, count, exact, percent, plural};
+use super::results::table;
 use super::show::Show;
 use super::watch::Watch;
 use super::{cannot_print, print_json};
@@ -285,63 +286,6 @@ fn scheduled_by(costs: &str) -> String {
         "edges" => "their edges; the same run gives the same bits again".into(),
         file => format!("the costs in {file}; the same run gives the same bits again"),
     }
-}
-
-/// The metrics of a model above those of the baselines, the deciding one first.
-pub fn table(context: &RunContext, evaluation: &Evaluation) -> String {
-    let model = context.settings.model.name.as_str();
-    let metrics: Vec<&str> = (context.metrics.iter())
-        .map(|metric| metric.name())
-        .filter(|name| evaluation.metrics.contains_key(*name))
-        .collect();
-    let name = std::iter::once(model).chain(evaluation.baselines.keys().map(String::as_str));
-    let width = name.map(str::len).max().unwrap_or(0).max(evaluation.split.len()) + 2;
-    let columns: Vec<usize> = metrics.iter().map(|metric| metric.len().max(8) + 2).collect();
-    let mut text = format!("{:width$}", evaluation.split);
-    for (metric, column) in metrics.iter().zip(&columns) {
-        text.push_str(&format!("{metric:>column$}"));
-    }
-    text.push('\n');
-    let rows = std::iter::once((model, &evaluation.metrics));
-    for (name, values) in
-        rows.chain(evaluation.baselines.iter().map(|(name, values)| (name.as_str(), values)))
-    {
-        text.push_str(&format!("{name:width$}"));
-        for (metric, column) in metrics.iter().zip(&columns) {
-            match values.get(*metric) {
-                Some(value) => text.push_str(&format!("{:>column$}", number(*value))),
-                None => text.push_str(&format!("{:>column$}", "-")),
-            }
-        }
-        text.push('\n');
-    }
-    if let Some(behind) = behind(context, evaluation) {
-        text.push_str(&format!("{behind}\n"));
-    }
-    text
-}
-
-/// What is to be said where baselines are no worse than the model, by the metric that decides.
-fn behind(context: &RunContext, evaluation: &Evaluation) -> Option<String> {
-    let metric = context.deciding();
-    let of = |metrics: &Metrics| metrics.get(metric.name()).copied().filter(|value| value.is_finite());
-    let model = of(&evaluation.metrics)?;
-    let gain = |value: f64| if metric.higher_is_better() { value - model } else { model - value };
-    let all = evaluation.baselines.iter().filter_map(|(name, metrics)| Some((name, of(metrics)?)));
-    let ahead: Vec<(&String, f64)> = all.filter(|(_, value)| gain(*value) >= 0.0).collect();
-    let (best, value) = ahead.iter().max_by(|one, other| gain(one.1).total_cmp(&gain(other.1)))?;
-    Some(format!(
-        "{} does not beat {} by {}: {} against {}{}",
-        context.settings.model.name,
-        best,
-        metric.name(),
-        number(model),
-        number(*value),
-        match ahead.len() - 1 {
-            0 => String::new(),
-            others => format!("; nor {others} of the other baselines"),
-        }
-    ))
 }
 
 /// Four significant digits.

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use kymo_graph::Progress;
 use kymo_model::{Config, Model};
 use kymo_run::session::{check_there, load_with};
-use kymo_run::task::{Says, Task};
+use kymo_run::task::{Says, Table, Task, Truths};
 use kymo_run::train::{evaluate, outputs};
 use kymo_run::{Custom, Error, Part, Result, Worker};
 use kymo_trace::schema::{Evaluation, RunFolder, RunSummary, folder as names};
 
 use super::in_pool;
-use super::predictions::{Predict, Predictions};
+use super::predictions::{At, Predict, Predictions};
 
 /// The run in a folder, with the parameters of its best epoch.
 ///
@@ -111,23 +111,31 @@ impl Trained {
         }
         let worker = self.worker()?;
         let steps = worker.snapshots().store().steps();
-        let step = what.after.unwrap_or(steps.saturating_sub(1));
-        if step >= steps {
-            let problem =
-                format!("found {step}, but the steps of the store are 0 to {}", steps.saturating_sub(1));
+        let (samples, part) = match what.at {
+            At::Last => (steps.saturating_sub(1)..steps, None),
+            At::Step(step) => (step..step.saturating_add(1), None),
+            At::Part(part) => (worker.split().samples(part), Some(part)),
+        };
+        if samples.end > steps || samples.is_empty() {
+            let (found, last) = (samples.start, steps.saturating_sub(1));
+            let problem = format!("found {found}, but the steps of the store are 0 to {last}");
             return Err(Error::settings("step", problem));
         }
-        let table = in_pool(|| {
-            let mut table = None;
-            outputs(worker, step..step + 1, |worker, sample, outputs| {
+        let tables = in_pool(|| {
+            let mut tables = Vec::with_capacity(samples.len());
+            outputs(worker, samples, |worker, sample, outputs| {
                 let says = Says::Model(&outputs, &worker.replica.params);
-                table = Some(worker.goal().table(sample, says, what.top)?);
+                let mut table = worker.goal().table(sample, says, what.top)?;
+                if let Some(part) = part {
+                    with_truth(worker.goal().truth_of(part, sample, &table)?, &mut table)?;
+                }
+                tables.push((sample, table));
                 Ok(())
             })?;
-            table.ok_or_else(|| Error::Bug(format!("nothing was predicted at step {step}")))
+            Ok::<_, Error>(tables)
         })?;
         let (horizon, ids) = (worker.goal().horizon(), worker.snapshots().store().ids()?);
-        Ok(Predictions::new(step, horizon, table, ids))
+        Ok(Predictions::new(tables, horizon, ids))
     }
 
     /// What all this is made of: the settings, the data, the task, the model and its parameters.
@@ -143,4 +151,25 @@ impl Trained {
         worker.progress = self.progress.clone();
         Ok(worker)
     }
+}
+
+/// Adds what came true to each row; rows of which it is not known go.
+fn with_truth(truths: Option<Truths>, table: &mut Table) -> Result<()> {
+    let Some(truths) = truths else {
+        let problem = "the task cannot tell what came true; leave --split out, or choose a step";
+        return Err(Error::settings("split", problem));
+    };
+    table.header.push("truth");
+    for (values, truth) in table.values.iter_mut().zip(&truths) {
+        values.extend(truth.clone());
+    }
+    keep(&mut table.values, &truths);
+    keep(&mut table.vertices, &truths);
+    keep(&mut table.horizons, &truths);
+    Ok(())
+}
+
+fn keep<T>(rows: &mut Vec<T>, truths: &Truths) {
+    let mut is_known = truths.iter().map(Option::is_some);
+    rows.retain(|_| is_known.next().unwrap_or(false));
 }

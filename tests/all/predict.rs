@@ -152,3 +152,66 @@ fn classes_that_never_change_have_no_horizon() {
     bench.done("predict run -o out.csv");
     assert_eq!(rows(&bench, "out.csv", ["19", "0"], "vertex,class,probability").len(), NAMES.len());
 }
+
+/// All of a part, with what came true: the mean squared error of the file is that of the evaluation, for all
+/// horizons together and for each.
+#[test]
+fn all_of_a_part_comes_with_the_truth_and_gives_the_metrics_again() {
+    let bench = Bench::new();
+    bench.make_small();
+    bench.done("train small --epochs 2 --set task.horizons=1,3 -o run");
+    let said = bench.done("predict run --split test -o out.csv").out;
+    assert!(said.contains("predictions of the part for test, with the truth, in out.csv"), "{said}");
+    let text = std::fs::read_to_string(bench.path("out.csv")).unwrap();
+    let (header, lines) = text.split_once('\n').unwrap();
+    assert_eq!(header, "step,horizon,vertex,value,truth");
+    let lines: Vec<Vec<String>> = lines.lines().map(fields).collect();
+    let error = |horizon: Option<&str>| {
+        let rows = lines.iter().filter(|row| horizon.is_none_or(|horizon| row[1] == horizon));
+        let squares: Vec<f64> = rows
+            .map(|row| (row[3].parse::<f64>().unwrap() - row[4].parse::<f64>().unwrap()).powi(2))
+            .collect();
+        squares.iter().sum::<f64>() / squares.len() as f64
+    };
+    let test = bench.json("evaluate run");
+    let near = |found: f64, told: &serde_json::Value| (found / told.as_f64().unwrap() - 1.0).abs() < 1e-4;
+    assert!(near(error(None), &test["metrics"]["mse"]), "{} {}", error(None), test["metrics"]);
+    for (number, horizon) in ["1", "3"].into_iter().enumerate() {
+        let slice = &test["slices"][number];
+        assert_eq!(slice["name"], format!("horizon {horizon}"));
+        assert_eq!(slice["count"], lines.iter().filter(|row| row[1] == horizon).count());
+        assert!(near(error(Some(horizon)), &slice["metrics"]["mse"]), "{horizon}: {slice}");
+    }
+    let table = bench.done("evaluate run").out;
+    assert!(table.contains("\nhorizon 3 ") && table.contains("best baseline"), "{table}");
+    let both = bench.kymo("predict run --split test --step 3 -o none.csv");
+    assert!(both.err.contains("cannot be used with") && !bench.path("none.csv").exists(), "{}", both.err);
+}
+
+/// Classes and links have a truth, too.
+#[test]
+fn classes_and_links_of_a_part_have_a_truth() {
+    let bench = Bench::new();
+    make_named(&bench);
+    bench.done("train named --task node-classification --epochs 1 -o classes");
+    bench.done("predict classes --split validation -o classes.csv");
+    let text = std::fs::read_to_string(bench.path("classes.csv")).unwrap();
+    assert!(text.starts_with("step,horizon,vertex,class,probability,truth\n"), "{text}");
+    // Two vertices have classes, at each of the steps of the part.
+    let truths: Vec<(String, String)> =
+        text.lines().skip(1).map(fields).map(|row| (row[2].clone(), row[5].clone())).collect();
+    assert!(!truths.is_empty() && truths.len().is_multiple_of(2));
+    for (vertex, class) in truths {
+        assert_eq!(class, if vertex == NAMES[0] { "good" } else { "so, so" }, "{vertex}");
+    }
+    bench.done("train named --task link-prediction --epochs 1 -o links");
+    bench.done("predict links --split test --top 5 -o links.csv");
+    let text = std::fs::read_to_string(bench.path("links.csv")).unwrap();
+    assert!(text.starts_with("step,horizon,source,target,score,truth\n"), "{text}");
+    for row in text.lines().skip(1).map(fields) {
+        let place = |name: &String| NAMES.iter().position(|known| known == name).unwrap();
+        let step: usize = row[0].parse().unwrap();
+        let is_link = place(&row[3]) == (place(&row[2]) + 1 + step % 3) % NAMES.len();
+        assert_eq!(row[5], if is_link { "1" } else { "0" }, "{row:?}");
+    }
+}

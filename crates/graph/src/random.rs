@@ -5,6 +5,8 @@
 //! numbers only. There is no state to save either: a run that is resumed draws what it would have drawn. All
 //! crates draw from here.
 
+use std::collections::HashSet;
+
 /// An endless sequence of numbers that can be read at any position.
 #[derive(Clone, Copy, Debug)]
 pub struct Random(u64);
@@ -50,13 +52,19 @@ impl Random {
     /// `count` different numbers of `0..bound`, every set of them equally likely; all of them where there are
     /// no more.
     ///
-    /// Floyd's way: one draw for each, whatever the bound. The scan for repetitions is short, because few are
-    /// asked for.
+    /// Floyd's way: one draw for each, whatever the bound. Repetitions are looked for in the list where few
+    /// are asked for, and in a set otherwise.
     pub fn distinct(self, count: usize, bound: usize) -> Vec<usize> {
+        const FEW: usize = 64;
         let mut chosen = Vec::with_capacity(count.min(bound));
+        let mut known = HashSet::new();
         for last in bound.saturating_sub(count)..bound {
             let drawn = self.below(last + 1, last as u64);
-            chosen.push(if chosen.contains(&drawn) { last } else { drawn });
+            let repeats = if count <= FEW { chosen.contains(&drawn) } else { !known.insert(drawn) };
+            if repeats && count > FEW {
+                known.insert(last);
+            }
+            chosen.push(if repeats { last } else { drawn });
         }
         chosen
     }
@@ -133,6 +141,11 @@ mod tests {
         let mut all = Random::new(1).distinct(9, 4);
         all.sort_unstable();
         assert_eq!(all, [0, 1, 2, 3]);
+        for (count, bound) in [(64, 70), (65, 70), (300, 301), (200, 90_000)] {
+            let many = Random::new(3).distinct(count, bound);
+            let set: std::collections::BTreeSet<usize> = many.iter().copied().collect();
+            assert!(set.len() == count && many.len() == count && set.iter().all(|&number| number < bound));
+        }
     }
 
     #[test]

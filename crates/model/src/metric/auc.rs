@@ -1,7 +1,7 @@
 //! The area under the receiver operating characteristic.
 
 use super::mean::Mean;
-use super::ranking::{Thresholds, sampled};
+use super::ranking::{Sampled, Thresholds};
 use super::{Evidence, Metric, Needs, Tally};
 
 /// The probability that a link scores higher than a pair that is none, ties counted half.
@@ -17,8 +17,8 @@ impl Metric for Auc {
     }
 
     fn about(&self) -> &'static str {
-        "area under the ROC curve of links against all sampled pairs of their \
-         step, ties half; mean over links"
+        "area under the ROC curve of the links of a step against all pairs that mrr-tgb samples for them, \
+         ties half; mean over links"
     }
 
     fn needs(&self) -> Needs {
@@ -35,7 +35,7 @@ impl Metric for Auc {
 }
 
 fn judge(step: &Evidence<'_>) -> Option<(f64, f64)> {
-    let (present, absent, _) = sampled(step)?;
+    let Sampled { present, absent, .. } = Sampled::of(step).filter(|step| !step.absent.is_empty())?;
     let thresholds = Thresholds::new(present);
     let (links, pairs) = (thresholds.count(present), thresholds.count(absent));
     // Twice the number of links above each pair, so that a tie is a whole number too.
@@ -61,14 +61,15 @@ mod tests {
     fn ties_count_half() {
         let present = [0.9, 0.6, 0.6, 0.3, -0.2];
         let absent = [0.8, 0.6, 0.1, 0.3, 0.3, -0.5, 0.9, 0.0, -0.2, 0.2];
-        let step = Evidence::Sampled { present: &present, absent: &absent };
+        let step = Evidence::Sampled { present: &present, starts: &[0, 2, 4, 6, 8, 10], absent: &absent };
         assert!((value(&Auc, &[step]).unwrap() - 0.64).abs() < 1e-15);
     }
 
     #[test]
     fn steps_are_weighted_by_their_links() {
-        let good = Evidence::Sampled { present: &[3.0, 4.0, 5.0], absent: &[0.0, 1.0, 2.0] };
-        let bad = Evidence::Sampled { present: &[-8.0], absent: &[-7.0] };
+        let good =
+            Evidence::Sampled { present: &[3.0, 4.0, 5.0], starts: &[0, 1, 2, 3], absent: &[0.0, 1.0, 2.0] };
+        let bad = Evidence::Sampled { present: &[-8.0], starts: &[0, 1], absent: &[-7.0] };
         assert_eq!(value(&Auc, &[good]), Some(1.0));
         assert_eq!(value(&Auc, &[good, bad]), Some(0.75));
     }
@@ -88,7 +89,9 @@ mod tests {
                 }
             }
             let slow = won / (present.len() * absent.len()) as f64;
-            let fast = value(&Auc, &[Evidence::Sampled { present: &present, absent }]).unwrap();
+            let starts: Vec<usize> = (0..=present.len()).map(|link| 3 * link).collect();
+            let step = Evidence::Sampled { present: &present, starts: &starts, absent };
+            let fast = value(&Auc, &[step]).unwrap();
             prop_assert!((fast - slow).abs() < 1e-12, "{} {}", fast, slow);
         }
     }

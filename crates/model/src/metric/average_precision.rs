@@ -1,7 +1,7 @@
 //! Average precision over as many pairs as links.
 
 use super::mean::Mean;
-use super::ranking::{Thresholds, average_precision, sampled, sum};
+use super::ranking::{Sampled, Thresholds, average_precision, sum};
 use super::{Evidence, Metric, Needs, Tally};
 
 /// Average precision of the links of a step against the first pair sampled for each of them, averaged over
@@ -17,7 +17,8 @@ impl Metric for AveragePrecision {
     }
 
     fn about(&self) -> &'static str {
-        "average precision of links against one sampled pair each, within a step; mean over links"
+        "average precision of the links of a step against one random pair of mrr-tgb's for each; mean over \
+         links"
     }
 
     fn needs(&self) -> Needs {
@@ -34,8 +35,9 @@ impl Metric for AveragePrecision {
 }
 
 fn judge(step: &Evidence<'_>) -> Option<(f64, f64)> {
-    let (present, absent, each) = sampled(step)?;
-    let first: Vec<f32> = absent.iter().step_by(each).take(present.len()).copied().collect();
+    let step = Sampled::of(step).filter(|step| !step.absent.is_empty())?;
+    let present = step.present;
+    let first: Vec<f32> = (0..present.len()).filter_map(|link| step.pairs(link).first().copied()).collect();
     let thresholds = Thresholds::new(present);
     let links = thresholds.count(present);
     let all = sum(thresholds.count(&first), links.clone());
@@ -74,14 +76,15 @@ mod tests {
     fn ties_are_one_threshold_and_later_pairs_do_not_count() {
         let present = [0.9, 0.6, 0.6, 0.3, -0.2];
         let absent = [0.8, 0.6, 0.1, 0.3, 0.3, -0.5, 0.9, 0.0, -0.2, 0.2];
-        let step = Evidence::Sampled { present: &present, absent: &absent };
+        let step = Evidence::Sampled { present: &present, starts: &[0, 2, 4, 6, 8, 10], absent: &absent };
         assert!((value(&AveragePrecision, &[step]).unwrap() - 0.5542857142857143).abs() < 1e-15);
     }
 
     #[test]
     fn steps_are_weighted_by_their_links() {
-        let good = Evidence::Sampled { present: &[3.0, 4.0, 5.0], absent: &[0.0, 1.0, 2.0] };
-        let bad = Evidence::Sampled { present: &[-8.0], absent: &[-7.0] };
+        let good =
+            Evidence::Sampled { present: &[3.0, 4.0, 5.0], starts: &[0, 1, 2, 3], absent: &[0.0, 1.0, 2.0] };
+        let bad = Evidence::Sampled { present: &[-8.0], starts: &[0, 1], absent: &[-7.0] };
         assert_eq!(value(&AveragePrecision, &[good, bad]), Some(0.875));
     }
 
@@ -95,7 +98,9 @@ mod tests {
             let links = present.iter().map(|&score| (score, true));
             let pairs = absent.iter().step_by(2).map(|&score| (score, false));
             let slow = plain(&links.chain(pairs).collect::<Vec<_>>());
-            let fast = value(&AveragePrecision, &[Evidence::Sampled { present: &present, absent }]).unwrap();
+            let starts: Vec<usize> = (0..=present.len()).map(|link| 2 * link).collect();
+            let step = Evidence::Sampled { present: &present, starts: &starts, absent };
+            let fast = value(&AveragePrecision, &[step]).unwrap();
             prop_assert!((fast - slow).abs() < 1e-12, "{} {}", fast, slow);
         }
     }

@@ -35,7 +35,7 @@ impl Tally for Mean {
 /// where they are made.
 fn is_lost(step: &Evidence<'_>) -> bool {
     match step {
-        Evidence::Sampled { present, absent } | Evidence::PerSource { present, absent, .. } => {
+        Evidence::Sampled { present, absent, .. } | Evidence::PerSource { present, absent, .. } => {
             has_nan(present) || has_nan(absent)
         }
         Evidence::Values { .. } | Evidence::Classes { .. } | Evidence::AllPairs { .. } => false,

@@ -12,6 +12,7 @@ mod confusion;
 mod macro_f1;
 mod mae;
 mod map;
+mod mape;
 mod mean;
 mod micro_f1;
 mod mrr_balanced;
@@ -28,6 +29,7 @@ pub use average_precision::AveragePrecision;
 pub use macro_f1::MacroF1;
 pub use mae::Mae;
 pub use map::Map;
+pub use mape::Mape;
 pub use micro_f1::MicroF1;
 pub use mrr_balanced::MrrBalanced;
 pub use mrr_evolvegcn::MrrEvolveGcn;
@@ -43,6 +45,7 @@ pub const ALL: &[&dyn Metric] = &[
     &Mse,
     &Mae,
     &Rmse,
+    &Mape,
     &Accuracy,
     &MicroF1,
     &MacroF1,
@@ -71,9 +74,9 @@ pub enum Needs {
     Values,
     /// Scores of classes and the true class.
     Classes,
-    /// Links, each with pairs sampled for it.
+    /// Links, each with pairs sampled for it as the Temporal Graph Benchmark does.
     Sampled,
-    /// The same, with pairs of which as many have a target that is new as links have.
+    /// Links, each with pairs of which as many have a target that is new as links have.
     Balanced,
     /// Links by source, each source with pairs sampled for it.
     PerSource,
@@ -100,11 +103,13 @@ pub enum Evidence<'a> {
         /// The class of each labelled vertex.
         truth: &'a [u32],
     },
-    /// Links and pairs that are not: the same number of pairs for each link.
+    /// Links and pairs that are not: each link has its own.
     Sampled {
         /// A score for each link that appears.
         present: &'a [f32],
-        /// Scores of sampled pairs that do not: row `i` belongs to `present[i]`.
+        /// Link `i` has the scores `starts[i]..starts[i + 1]` of `absent`.
+        starts: &'a [usize],
+        /// Scores of sampled pairs that do not.
         absent: &'a [f32],
     },
     /// Links by source: the same number of pairs for each source.
@@ -181,7 +186,7 @@ mod tests {
         [
             (Needs::Values, Evidence::Values { predicted: row, truth: row }),
             (Needs::Classes, Evidence::Classes { scores: row, classes: 2, truth: &[0, 1] }),
-            (Needs::Sampled, Evidence::Sampled { present: &row[..2], absent: row }),
+            (Needs::Sampled, Evidence::Sampled { present: &row[..2], starts: &[0, 2, 4], absent: row }),
             (Needs::PerSource, Evidence::PerSource { starts: &[0, 1, 2], present: &row[..2], absent: row }),
             (
                 Needs::AllPairs,
@@ -219,8 +224,8 @@ mod tests {
             Evidence::Values { predicted: NONE, truth: NONE },
             Evidence::Classes { scores: NONE, classes: 3, truth: &[] },
             Evidence::Classes { scores: NONE, classes: 0, truth: &[] },
-            Evidence::Sampled { present: NONE, absent: NONE },
-            Evidence::Sampled { present: &[1.0], absent: NONE },
+            Evidence::Sampled { present: NONE, starts: &[], absent: NONE },
+            Evidence::Sampled { present: NONE, starts: &[0], absent: NONE },
             Evidence::PerSource { starts: &[0], present: NONE, absent: NONE },
             Evidence::PerSource { starts: &[], present: NONE, absent: NONE },
             Evidence::PerSource { starts: &[0, 0], present: NONE, absent: &[1.0] },
@@ -255,7 +260,7 @@ mod tests {
             let kinds = [
                 Evidence::Values { predicted: &scores, truth: &truth },
                 Evidence::Classes { scores: &scores, classes: 2, truth: &[0, 1] },
-                Evidence::Sampled { present, absent },
+                Evidence::Sampled { present, starts: &starts, absent },
                 Evidence::PerSource { starts: &starts, present, absent },
                 Evidence::AllPairs { vertices: 2, starts: &starts, targets: &[0, 1], scores: &row },
             ];
@@ -299,6 +304,9 @@ mod tests {
             scores: &all_linked,
         };
         assert_eq!(value(&Map, &[every_pair]), Some(1.0));
+        // A link that nothing is left to be compared with is the first of one.
+        let alone = Evidence::Sampled { present: &[0.1], starts: &[0, 0], absent: NONE };
+        assert_eq!([&MrrTgb as &dyn Metric, &Auc].map(|metric| value(metric, &[alone])), [Some(1.0), None]);
         assert!((value(&MrrEvolveGcn, &[every_pair]).unwrap() - 1.0 / 1.5).abs() < 1e-15);
     }
 }

@@ -18,7 +18,8 @@ impl Metric for MrrEvolveGcn {
     }
 
     fn about(&self) -> &'static str {
-        "mean over sources of the mean of 1/rank of their links among all vertices; mean over steps"
+        "mean over sources of the mean of 1/rank of their links among all vertices; mean over steps \
+         (EvolveGCN)"
     }
 
     fn needs(&self) -> Needs {

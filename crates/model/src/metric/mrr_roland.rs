@@ -16,8 +16,8 @@ impl Metric for MrrRoland {
     }
 
     fn about(&self) -> &'static str {
-        "mean over sources of 1/rank of their best link among the pairs sampled \
-         for the source; mean over steps"
+        "mean over sources of 1/rank of their best link, behind ties, among 1000 targets drawn from all \
+         vertices without those that the source has now; mean over steps (ROLAND)"
     }
 
     fn needs(&self) -> Needs {

@@ -159,12 +159,26 @@ pub(super) fn each_source<T: Send>(
     judged.into_iter().flatten().collect()
 }
 
-/// Presents and absents of a sampled step, and how many absents belong to each present; `None` where nothing
-/// can be compared.
-pub(super) fn sampled<'a>(step: &Evidence<'a>) -> Option<(&'a [f32], &'a [f32], usize)> {
-    let Evidence::Sampled { present, absent } = *step else { return None };
-    let each = absent.len().checked_div(present.len()).filter(|&each| each > 0)?;
-    Some((present, absent, each))
+/// A sampled step: links, and the pairs of each of them.
+#[derive(Clone, Copy)]
+pub(super) struct Sampled<'a> {
+    pub(super) present: &'a [f32],
+    pub(super) absent: &'a [f32],
+    starts: &'a [usize],
+}
+
+impl<'a> Sampled<'a> {
+    /// What a step shows; `None` where it is of another kind or has no link.
+    pub(super) fn of(step: &Evidence<'a>) -> Option<Sampled<'a>> {
+        let Evidence::Sampled { present, starts, absent } = *step else { return None };
+        (!present.is_empty()).then_some(Sampled { present, absent, starts })
+    }
+
+    /// The scores of the pairs of a link.
+    pub(super) fn pairs(&self, link: usize) -> &'a [f32] {
+        let range = self.starts.get(link..link + 2).map_or(0..0, |range| range[0]..range[1]);
+        self.absent.get(range).unwrap_or_default()
+    }
 }
 
 /// Scores of single sources as metrics ask for them.

@@ -77,6 +77,8 @@ impl Settings {
             let good = value >= 0.0 && value.is_finite();
             expect(setting, good, || format!("found {value}, expected 0 or more"))?;
         }
+        self.task.all_horizons()?;
+        self.task.past_values()?;
         strategy::find(&self.parallel.strategy)?;
         let measured = self.parallel.costs == "measured";
         expect("parallel.cached_costs", measured || !self.parallel.cached_costs, || {

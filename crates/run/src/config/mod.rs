@@ -5,6 +5,7 @@ pub mod bytes;
 mod check;
 pub mod describe;
 pub(crate) mod device;
+mod horizons;
 pub mod machine;
 pub mod overlay;
 mod settings;

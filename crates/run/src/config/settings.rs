@@ -140,6 +140,12 @@ section! {
         metrics: Vec<String> = Vec::new(),
         /// Steps between the last snapshot seen and the values or classes to be predicted.
         horizon: usize = 1,
+        /// Several of them for a regression, which one model then predicts at once: 1..12 (both included) or
+        /// 3,6,12. Where empty, task.horizon alone.
+        horizons: String = String::new(),
+        /// How many past values of a vertex its prediction is made of, beside the embedding, in a regression:
+        /// a number, or auto: those of a window, at least 8 and at most 16. 0: none.
+        past: String = "auto".into(),
         /// What a regression is trained on.
         target: Target = Target::Standardised,
         /// How classes are weighed in the loss.
@@ -174,7 +180,8 @@ section! {
     Link {
         /// Pairs without a link for every link, in training.
         negatives: usize = 4,
-        /// The share of them that were linked before.
+        /// The share of them that were linked before; mrr-balanced has the same share, other metrics have
+        /// their own.
         historical: f64 = 0.5,
         /// Steps whose targets the others are drawn from in training, each as often as there are steps that
         /// it was a target in; 0: all that were one so far, once.
@@ -190,6 +197,9 @@ section! {
         evaluate_positives: usize = 10_000,
         /// Links of a step that the validation after every epoch looks at, at most; 0: all.
         validate_positives: usize = 1_000,
+        /// Steps that baselines with a memory of some time look back (edgebank-window, popular,
+        /// common-neighbours); 0: those of a window.
+        baseline_window: usize = 0,
         /// Whether the decoder sees the history of a pair beside the two embeddings.
         history: bool = true,
     }

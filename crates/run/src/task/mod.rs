@@ -106,7 +106,7 @@ pub trait Goal: Send + Sync {
     /// Shows the metrics what a model or a baseline says at a sample.
     fn judge(&self, part: Part, sample: Step, says: Says<'_>, tallies: &mut Tallies) -> Result<()>;
 
-    /// How many steps after the last one that a model sees lies what it predicts.
+    /// How many steps after the last one that a model sees lies what it predicts; of several, the furthest.
     fn horizon(&self) -> usize {
         1
     }
@@ -116,6 +116,12 @@ pub trait Goal: Send + Sync {
 
     /// Writes what the model says at a sample as a table: a header, then a row for each prediction.
     fn table(&self, sample: Step, says: Says<'_>, top: usize) -> Result<Table>;
+
+    /// What is true of each row of such a table in a part, as it would be predicted; nothing where the part
+    /// does not ask about it. `None` where the task cannot tell.
+    fn truth_of(&self, _part: Part, _sample: Step, _table: &Table) -> Result<Option<Truths>> {
+        Ok(None)
+    }
 }
 
 /// Who predicts.
@@ -127,6 +133,9 @@ pub enum Says<'a> {
     Baseline(&'static str),
 }
 
+/// What is true of each row of a table.
+pub type Truths = Vec<Option<String>>;
+
 /// Predictions to be written.
 pub struct Table {
     /// The names of the columns.
@@ -135,39 +144,108 @@ pub struct Table {
     pub vertices: Vec<Vec<u32>>,
     /// What follows them.
     pub values: Vec<Vec<String>>,
+    /// The horizon of each row, where it is not the same for all ([`Goal::horizon`]).
+    pub horizons: Vec<usize>,
 }
 
 /// Metrics at work.
 pub struct Tallies {
-    all: Vec<(&'static dyn Metric, Box<dyn Tally>)>,
+    metrics: Vec<&'static dyn Metric>,
+    all: Gathered,
+    /// Parts of what is shown, apart from each other, where that was asked for.
+    slices: Option<Vec<Sliced>>,
     /// Time that the model, not the metrics, has taken to score pairs.
     pub scoring: Duration,
+}
+
+type Gathered = Vec<(&'static dyn Metric, Box<dyn Tally>)>;
+
+/// What metrics gather of a part.
+struct Sliced {
+    name: String,
+    count: usize,
+    /// What is counted: a part may be shown in several ways.
+    counted: Needs,
+    all: Gathered,
+}
+
+/// What metrics come to on a part of what they were shown.
+pub struct Slice {
+    /// What the part is called.
+    pub name: String,
+    /// How many values or links it has.
+    pub count: usize,
+    /// The metrics that saw something.
+    pub values: Vec<(&'static str, f64)>,
 }
 
 impl Tallies {
     /// Those of these metrics, before they have seen anything.
     pub fn new(metrics: &[&'static dyn Metric]) -> Tallies {
-        let all = metrics.iter().map(|&metric| (metric, metric.tally())).collect();
-        Tallies { all, scoring: Duration::ZERO }
+        let all = gathered(metrics);
+        Tallies { metrics: metrics.to_vec(), all, slices: None, scoring: Duration::ZERO }
+    }
+
+    /// The same, with parts apart from each other beside the whole.
+    pub fn sliced(metrics: &[&'static dyn Metric]) -> Tallies {
+        Tallies { slices: Some(Vec::new()), ..Tallies::new(metrics) }
+    }
+
+    /// Whether parts are gathered, too.
+    pub fn are_sliced(&self) -> bool {
+        self.slices.is_some()
     }
 
     /// Whether one of them has to be shown this.
     pub fn want(&self, needs: Needs) -> bool {
-        self.all.iter().any(|(metric, _)| metric.needs() == needs)
+        self.metrics.iter().any(|metric| metric.needs() == needs)
     }
 
     /// Shows them a step.
     pub fn add(&mut self, needs: Needs, evidence: &Evidence<'_>) {
-        self.all
-            .iter_mut()
-            .filter(|(metric, _)| metric.needs() == needs)
-            .for_each(|(_, tally)| tally.add(evidence));
+        show(&mut self.all, needs, evidence);
+    }
+
+    /// Shows a part of a step, `count` values or links, to the metrics of that part; parts are listed in the
+    /// order in which they were first named.
+    pub fn add_slice(&mut self, name: &str, count: usize, needs: Needs, evidence: &Evidence<'_>) {
+        let Some(slices) = &mut self.slices else { return };
+        let at = slices.iter().position(|slice| slice.name == name).unwrap_or_else(|| {
+            let (name, all) = (name.to_owned(), gathered(&self.metrics));
+            slices.push(Sliced { name, count: 0, counted: needs, all });
+            slices.len() - 1
+        });
+        slices[at].count += if slices[at].counted == needs { count } else { 0 };
+        show(&mut slices[at].all, needs, evidence);
     }
 
     /// What they have come to; those that saw nothing are left out.
     pub fn values(&self) -> Vec<(&'static str, f64)> {
-        self.all.iter().filter_map(|(metric, tally)| Some((metric.name(), tally.value()?))).collect()
+        values(&self.all)
     }
+
+    /// What they have come to on parts; those that have nothing are left out.
+    pub fn slices(&self) -> Vec<Slice> {
+        let slice = |slice: &Sliced| Slice {
+            name: slice.name.clone(),
+            count: slice.count,
+            values: values(&slice.all),
+        };
+        let all = self.slices.iter().flatten().map(slice);
+        all.filter(|slice| slice.count > 0).collect()
+    }
+}
+
+fn gathered(metrics: &[&'static dyn Metric]) -> Gathered {
+    metrics.iter().map(|&metric| (metric, metric.tally())).collect()
+}
+
+fn show(all: &mut Gathered, needs: Needs, evidence: &Evidence<'_>) {
+    all.iter_mut().filter(|(metric, _)| metric.needs() == needs).for_each(|(_, tally)| tally.add(evidence));
+}
+
+fn values(all: &Gathered) -> Vec<(&'static str, f64)> {
+    all.iter().filter_map(|(metric, tally)| Some((metric.name(), tally.value()?))).collect()
 }
 
 /// The metrics of a task that the settings ask for, the deciding one first.
@@ -248,7 +326,15 @@ pub fn check_parts(goal: &dyn Goal, settings: &Settings) -> Result<()> {
     Ok(())
 }
 
-/// The steps at which the truth of samples lies.
-fn truth_steps(samples: Range<Step>, horizon: usize) -> Range<Step> {
-    samples.start + horizon..samples.end + horizon
+/// Fails where several horizons are asked for, which a task other than regression does not have.
+fn one_horizon(task: &dyn Task, settings: &Settings) -> Result<()> {
+    if settings.task.horizons.trim().is_empty() {
+        return Ok(());
+    }
+    let problem = format!(
+        "found {:?}, but {} predicts one step; leave it out, or choose node-regression",
+        settings.task.horizons,
+        task.name()
+    );
+    Err(Error::settings("task.horizons", problem))
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use kymo_trace::Kind;
-use kymo_trace::schema::{Evaluation, Metrics};
+use kymo_trace::schema::{Evaluation, Metrics, Slice};
 
 use super::infer::outputs;
 use crate::data::Part;
@@ -25,7 +25,8 @@ pub(super) fn evaluate_epoch(worker: &mut Worker, part: Part, epoch: &str) -> Re
     // The first worker judges for all.
     let judged = if worker.group.leads() { worker.goal().baselines() } else { Vec::new() };
     progress.announce((judged.len() * worker.split().samples(part).len()) as u64);
-    let metrics = measure(worker, part)?;
+    let mut tallies = Tallies::sliced(&worker.context.metrics);
+    let metrics = gather(worker, part, &mut tallies)?;
     check_finite(&metrics, part, epoch)?;
     if !metrics.contains_key(worker.context.deciding().name()) {
         let problem = format!(
@@ -36,38 +37,53 @@ pub(super) fn evaluate_epoch(worker: &mut Worker, part: Part, epoch: &str) -> Re
         );
         return Err(Error::settings("split", problem));
     }
-    let mut baselines = BTreeMap::new();
+    let (mut baselines, mut slices) = (BTreeMap::new(), Vec::new());
+    slices.extend(tallies.slices().into_iter().map(|slice| Slice {
+        metrics: named(slice.values),
+        name: slice.name,
+        count: slice.count as u64,
+        baselines: BTreeMap::new(),
+    }));
     let recorder = worker.group.recorder.clone();
     let _judging = recorder.open(Kind::Evaluate, "baselines");
     for baseline in judged {
-        let mut tallies = Tallies::new(&worker.context.metrics);
+        let mut tallies = Tallies::sliced(&worker.context.metrics);
         for sample in worker.split().samples(part) {
             progress.check()?;
             worker.goal().judge(part, sample, Says::Baseline(baseline), &mut tallies)?;
             progress.advance(1);
         }
-        baselines.insert(baseline.to_owned(), named(&tallies));
+        baselines.insert(baseline.to_owned(), named(tallies.values()));
+        for told in tallies.slices() {
+            if let Some(slice) = slices.iter_mut().find(|slice| slice.name == told.name) {
+                slice.baselines.insert(baseline.to_owned(), named(told.values));
+            }
+        }
     }
     let (task, split) = (worker.settings().task.name.clone(), part.name().to_owned());
-    Ok(Evaluation { task, split, metrics, baselines })
+    Ok(Evaluation { task, split, metrics, baselines, slices })
 }
 
 /// The metrics of a model on a part of the data: the first worker judges and tells the others.
 pub fn measure(worker: &mut Worker, part: Part) -> Result<Metrics> {
     let mut tallies = Tallies::new(&worker.context.metrics);
+    gather(worker, part, &mut tallies)
+}
+
+fn gather(worker: &mut Worker, part: Part, tallies: &mut Tallies) -> Result<Metrics> {
     let samples = worker.split().samples(part);
     outputs(worker, samples, |worker, sample, outputs| {
         let begun = Instant::now();
         let recorder = worker.group.recorder.clone();
         let _judging = recorder.open(Kind::Evaluate, "metrics");
         let says = Says::Model(&outputs, &worker.replica.params);
-        worker.goal().judge(part, sample, says, &mut tallies)?;
+        worker.goal().judge(part, sample, says, tallies)?;
         let scoring = std::mem::take(&mut tallies.scoring);
         worker.clock.add(Work::Predict, scoring);
         worker.clock.add(Work::Metrics, begun.elapsed().saturating_sub(scoring));
         Ok(())
     })?;
-    let told = worker.group.broadcast(to_bytes(&named(&tallies)))?;
+    let told = worker.group.broadcast(to_bytes(&named(tallies.values())))?;
     from_bytes(&told)
 }
 
@@ -99,8 +115,8 @@ fn from_bytes(bytes: &[u8]) -> Result<Metrics> {
     text.lines().map(|text| line(text).ok_or_else(wrong)).collect()
 }
 
-fn named(tallies: &Tallies) -> Metrics {
-    tallies.values().into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+fn named(values: Vec<(&'static str, f64)>) -> Metrics {
+    values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ fn measured(store: &Path, task: &str, model: &str, features: Features) -> Settin
     (settings.data.standardise, settings.data.lags) = (true, 2);
     (settings.link.history, settings.link.historical) = (true, 0.5);
     settings.task.class_weights = ClassWeights::Balanced;
+    settings.task.past = "3".into();
     settings.model.dropout = 0.2;
     settings
 }
@@ -36,27 +37,32 @@ fn training(settings: &Settings, path: &Path) -> (Vec<u64>, Vec<(String, Vec<u32
 
 /// The steps that training may look at: up to the truth of its last sample.
 fn seen_in_training(settings: &Settings, worker: &Worker) -> usize {
-    let horizon =
-        if settings.task.name == kymo_run::config::LINK_PREDICTION { 1 } else { settings.task.horizon };
+    let horizon = match settings.task.name == kymo_run::config::LINK_PREDICTION {
+        true => 1,
+        false => settings.task.all_horizons().unwrap().into_iter().max().unwrap(),
+    };
     worker.split().samples(Part::Train).end + horizon
 }
 
 #[test]
 fn what_comes_after_training_does_not_change_it() {
     let folder = tempfile::tempdir().unwrap();
-    let sketch = Sketch::random(1, 30, 14);
+    let sketch = Sketch::random(1, 30, 18);
     let (one, other) = (folder.path().join("one"), folder.path().join("other"));
     let store = sketch.write(&one);
     let mut number = 0;
     for task in task::ALL {
-        for (mode, features, horizon) in [
-            (Mode::Windows, Features::Both, 1),
-            (Mode::Truncated, Features::Degrees, 2),
-            (Mode::Sequence, Features::Learnt, 1),
+        for (mode, features, horizon, several) in [
+            (Mode::Windows, Features::Both, 1, "1,3"),
+            (Mode::Truncated, Features::Degrees, 2, ""),
+            (Mode::Sequence, Features::Learnt, 1, ""),
         ] {
             number += 1;
             let mut settings = measured(&one, task.name(), "gcn-gru", features);
             (settings.train.mode, settings.task.horizon) = (mode, horizon);
+            if task.name() == "node-regression" {
+                settings.task.horizons = several.into();
+            }
             let worker = Worker::open(settings.clone(), store.clone()).unwrap();
             let seen = seen_in_training(&settings, &worker);
             assert!(seen + 2 < sketch.moments.len(), "something must come after training");

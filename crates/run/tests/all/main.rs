@@ -9,6 +9,7 @@ mod fixture;
 mod flat;
 mod gpu;
 mod gradients;
+mod horizons;
 mod leaks;
 mod learns;
 mod modes;

@@ -23,6 +23,25 @@ pub struct Evaluation {
     /// The metrics of each baseline.
     #[serde(deserialize_with = "number::named_of_each")]
     pub baselines: BTreeMap<String, Metrics>,
+    /// The same for parts of what was judged, each apart from the others: links by whether training has seen
+    /// their ends, values by how far ahead they lie. Runs of earlier versions have none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slices: Vec<Slice>,
+}
+
+/// The metrics on a part of what was judged.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Slice {
+    /// What the part is called.
+    pub name: String,
+    /// How many values or links it has.
+    pub count: u64,
+    /// The metrics of the model that can be taken on a part.
+    #[serde(deserialize_with = "number::named")]
+    pub metrics: Metrics,
+    /// Those of each baseline.
+    #[serde(deserialize_with = "number::named_of_each")]
+    pub baselines: BTreeMap<String, Metrics>,
 }
 
 #[cfg(test)]
@@ -39,6 +58,12 @@ pub(super) mod tests {
             split: "test".into(),
             metrics: metrics(0.1),
             baselines: [("last-value".to_owned(), metrics(1.7))].into(),
+            slices: vec![Slice {
+                name: "horizon 3".into(),
+                count: 12,
+                metrics: metrics(0.2),
+                baselines: [("last-value".to_owned(), metrics(1.9))].into(),
+            }],
         }
     }
 
@@ -46,6 +71,11 @@ pub(super) mod tests {
     fn evaluations_come_back() {
         let text = serde_json::to_string(&evaluation()).unwrap();
         assert_eq!(serde_json::from_str::<Evaluation>(&text).unwrap(), evaluation());
+        // What earlier versions wrote is still read.
+        let before = Evaluation { slices: Vec::new(), ..evaluation() };
+        let text = serde_json::to_string(&before).unwrap();
+        assert!(!text.contains("slices"));
+        assert_eq!(serde_json::from_str::<Evaluation>(&text).unwrap(), before);
         let text = serde_json::to_string(&Evaluation { metrics: metrics(f64::NAN), ..evaluation() }).unwrap();
         assert!(serde_json::from_str::<Evaluation>(&text).unwrap().metrics["mae"].is_nan());
     }

@@ -33,7 +33,7 @@ mod schedule;
 mod settings;
 
 pub use epoch::EpochRecord;
-pub use evaluation::{Evaluation, Metrics};
+pub use evaluation::{Evaluation, Metrics, Slice};
 pub use folder::RunFolder;
 pub use group::{GroupReport, Traffic, WorkerReport};
 pub use plan::{

@@ -11,7 +11,7 @@ use kymo_tensor::{Shape, Tape, Var};
 
 use neighbours::Edges;
 
-use super::{Goal, Says, Table, Tallies, Task};
+use super::{Goal, Says, Table, Tallies, Task, Truths, one_horizon};
 use crate::config::{ClassWeights, Settings, memory};
 use crate::data::{Part, Split};
 use crate::error::{Error, Result};
@@ -40,6 +40,7 @@ impl Task for Classification {
     }
 
     fn open(&self, store: &Arc<Store>, settings: &Settings) -> Result<Box<dyn Goal>> {
+        one_horizon(self, settings)?;
         let labels = &store.manifest().labels;
         let names = labels.classes.clone();
         if !(labels.per_step || labels.fixed) || names.is_empty() {
@@ -331,6 +332,16 @@ impl Goal for Classes {
             header: vec!["vertex", "class", "probability"],
             vertices: (0..values.len() as u32).map(|vertex| vec![vertex]).collect(),
             values,
+            horizons: Vec::new(),
         })
+    }
+
+    fn truth_of(&self, part: Part, sample: Step, table: &Table) -> Result<Option<Truths>> {
+        let mut classes: Truths = vec![None; self.store.vertices()];
+        for (vertex, class) in self.truth(part, sample)? {
+            classes[vertex as usize] = self.names.get(class as usize).cloned();
+        }
+        let of = |row: &Vec<u32>| row.first().and_then(|&vertex| classes[vertex as usize].clone());
+        Ok(Some(table.vertices.iter().map(of).collect()))
     }
 }

@@ -1,14 +1,21 @@
-//! Rules that know nothing about links, held against the ways of judging: what they reach by one of them says
-//! nothing about a model.
+//! Rules that know nothing about links, held against every way of judging: what they reach by one of them
+//! says nothing about a model.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use kymo_graph::snapshot::{Step, Vertex};
-use kymo_model::metric::{Evidence, Metric, MrrBalanced, MrrTgb};
+use kymo_model::metric::{self, Metric};
 
-use super::fixture::{Steps, edges, history_of};
+use super::fixture::{Steps, edges, history_of, store_of};
+use super::goal::{LinkPrediction, Links};
 use super::history::History;
-use super::sample::{Purpose, Sampler};
+use super::judge::Scorer;
+use super::rules::Rule;
+use super::sample::Sampler;
+use crate::config::{LINK_PREDICTION, Settings};
+use crate::data::Part;
+use crate::task::{Tallies, Task};
 
 /// A graph whose vertices are replaced: in each step, sources link to vertices that nobody linked to before.
 fn replaced(steps: usize, each: u32) -> Steps {
@@ -16,22 +23,23 @@ fn replaced(steps: usize, each: u32) -> Steps {
     (0..steps).map(step).collect()
 }
 
-/// A graph that grows: of each step's links, every fourth is to a new vertex, the others to vertices that
-/// links were to before, in no order.
-fn growing(steps: usize, each: u32) -> Steps {
-    let mut targets = 20;
+/// A graph whose links follow nothing: of each step's links, the given share is to a new vertex, the others
+/// are to vertices that links were to before, in no order.
+fn aimless(steps: usize, each: u32, new: f64) -> Steps {
+    let mut targets = 60;
     let mut word = 1u64;
     let mut draw = |below: u32| {
         word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (word >> 33) as u32 % below
     };
-    let mut all = Vec::new();
-    for _ in 0..steps {
+    let mut all = vec![(0..targets).map(|target| (target, (target + 1) % targets)).collect()];
+    for _ in 1..steps {
         let mut edges = BTreeSet::new();
         let before = targets;
         for n in 0..each {
-            targets += u32::from(n % 4 == 0);
-            let target = if n % 4 == 0 { targets - 1 } else { draw(before) };
+            let is_new = f64::from(n) < new * f64::from(each);
+            targets += u32::from(is_new);
+            let target = if is_new { targets - 1 } else { draw(before) };
             edges.insert((draw(before), target));
         }
         all.push(edges);
@@ -39,70 +47,119 @@ fn growing(steps: usize, each: u32) -> Steps {
     all
 }
 
-/// What a rule comes to by a metric over all steps, with 100 pairs for each link.
-fn reached(
-    steps: &Steps,
-    metric: &dyn Metric,
-    balanced: bool,
-    score: impl Fn(&History, Step, Vertex) -> f32,
-) -> f64 {
-    let vertices = steps.iter().flatten().map(|&(u, v)| u.max(v) as usize + 1).max().unwrap_or(0);
-    let history = history_of(vertices, steps);
-    let sampler = Sampler { history: &history, recent: None, vertices, seed: 3 };
-    let mut tally = metric.tally();
-    for t in 2..steps.len() - 1 {
-        let (edges, each) = (edges(&steps[t + 1]), 100);
-        let links = sampler.choose(&edges, 0, Purpose::Judge, t);
-        let mut absent = Vec::new();
-        sampler.absent_targets(t, &edges, &links, each, 0.5, &mut absent);
-        if balanced {
-            sampler.balance(t, &edges, &links, each, &mut absent);
-        }
-        let present: Vec<f32> = links.iter().map(|link| score(&history, t, link.target())).collect();
-        let absent: Vec<f32> = absent.iter().map(|&target| score(&history, t, target)).collect();
-        tally.add(&Evidence::Sampled { present: &present, absent: &absent });
+/// What a rule looks at: the past, the last step that is known, a target.
+type Look = fn(&History, Step, Vertex) -> f32;
+
+/// Rules that say the same of a target whatever the source is.
+const ATTACKS: [(&str, Look); 6] = [
+    ("new first", |history, t, target| f32::from(u8::from(!history.seen_targets(t).contains(&target)))),
+    ("popular first", |history, t, target| links_to(history, 0..t + 1, target)),
+    ("popular lately first", |history, t, target| links_to(history, t.saturating_sub(2)..t + 1, target)),
+    ("degree", |history, t, target| {
+        history.known_targets(target, t).len() as f32 + links_to(history, 0..t + 1, target)
+    }),
+    ("late ids first", |_, _, target| target as f32),
+    ("early ids first", |_, _, target| -(target as f32)),
+];
+
+fn links_to(history: &History, steps: std::ops::Range<Step>, target: Vertex) -> f32 {
+    let pairs = history.pairs_within(steps).filter(|pair| pair.1 == target);
+    pairs.map(|pair| pair.2 as f32).sum()
+}
+
+struct Attack(Vec<f32>);
+
+impl Rule for Attack {
+    fn score(&self, _: Vertex, target: Vertex) -> f32 {
+        self.0[target as usize]
     }
-    tally.value().unwrap()
 }
 
-fn new_first(history: &History, t: Step, target: Vertex) -> f32 {
-    f32::from(u8::from(!history.seen_targets(t).contains(&target)))
+/// What every rule comes to by every metric of links on the test part, by names.
+fn reached(steps: &Steps) -> BTreeMap<(&'static str, &'static str), f64> {
+    let vertices = steps.iter().flatten().map(|&(u, v)| u.max(v) as usize + 1).max().unwrap_or(0);
+    let folder = tempfile::tempdir().unwrap();
+    let store = Arc::new(store_of(folder.path(), vertices, steps, true));
+    let mut settings = Settings::default();
+    settings.task.name = LINK_PREDICTION.into();
+    let links = Links::open(&store, &settings).unwrap();
+    let of_links = |metric: &&&dyn Metric| LinkPrediction.shows().contains(&metric.needs());
+    let metrics: Vec<&'static dyn Metric> = metric::ALL.iter().filter(of_links).copied().collect();
+    let mut all = BTreeMap::new();
+    for (attack, look) in ATTACKS {
+        let mut tallies = Tallies::new(&metrics);
+        for t in links.split.samples(Part::Test) {
+            let scores = (0..vertices as Vertex).map(|target| look(&links.pasts.along, t, target)).collect();
+            let scorer = |_| Ok(Scorer::Rule(Box::new(Attack(scores))));
+            links.judge_by(Part::Test, t, scorer, &mut tallies).unwrap();
+        }
+        assert_eq!(tallies.values().len(), metrics.len(), "every metric judges");
+        all.extend(tallies.values().into_iter().map(|(metric, value)| ((attack, metric), value)));
+    }
+    all
 }
 
-fn late_ids_first(_: &History, _: Step, target: Vertex) -> f32 {
-    target as f32
+/// What the best of these rules comes to by a metric.
+fn best(all: &BTreeMap<(&'static str, &'static str), f64>, metric: &str, rules: &[&str]) -> f64 {
+    let of = |rule: &&str| all.iter().find(|((attack, name), _)| attack == rule && *name == metric);
+    rules.iter().map(|rule| *of(rule).unwrap().1).fold(0.0, f64::max)
 }
 
-/// Guards the protocol: to know which targets are new, or to believe in ids that follow each other, is worth
-/// next to nothing where the pairs are balanced, and everything where they are not.
+/// The most that any of the rules may reach on graphs whose links follow nothing, by ranks. To know which
+/// targets are new, or popular, or to believe in ids, is worth little by every one of them.
+#[test]
+fn rules_that_know_nothing_reach_little_where_links_follow_nothing() {
+    let names = ATTACKS.map(|(name, _)| name);
+    for new in [0.0, 0.25] {
+        let all = reached(&aimless(20, 40, new));
+        let most = [
+            ("mrr-tgb", 0.1),
+            ("mrr-balanced", 0.07),
+            ("mrr-roland", 0.04),
+            ("mrr-evolvegcn", 0.1),
+            ("map", 0.02),
+            ("auc", 0.6),
+            ("average-precision", 0.65),
+        ];
+        for (metric, most) in most {
+            let found = best(&all, metric, &names);
+            assert!(found < most, "{metric} with {new} new targets: {found}");
+        }
+        assert_eq!(all.len(), most.len() * names.len(), "a metric has no bound here");
+    }
+}
+
+/// Where all targets are replaced at every step, those of the last steps are the only ones among all that
+/// were never one before: by TGB's protocol, which draws from all targets of the data set, that is worth
+/// something at its end, and by all that looks at the same pairs. Balanced pairs give nothing away, and
+/// ranks among all vertices little.
 #[test]
 fn new_targets_first_gains_nothing_where_pairs_are_balanced() {
-    let steps = replaced(10, 40);
-    assert!(reached(&steps, &MrrTgb, false, new_first) > 0.99);
-    let fair = reached(&steps, &MrrBalanced, true, new_first);
-    assert!(fair < 0.03, "{fair}");
-
-    let steps = growing(12, 40);
-    let gamed = reached(&steps, &MrrTgb, false, new_first);
-    let fair = reached(&steps, &MrrBalanced, true, new_first);
-    assert!(gamed > 0.25 && fair < 0.06, "{gamed} {fair}");
-    let [gamed, fair] = [(false, &MrrTgb as &dyn Metric), (true, &MrrBalanced)]
-        .map(|(balanced, metric)| reached(&steps, metric, balanced, late_ids_first));
-    assert!(fair < gamed, "{gamed} {fair}");
+    let all = reached(&replaced(20, 40));
+    let names = ATTACKS.map(|(name, _)| name);
+    let tgb = best(&all, "mrr-tgb", &["new first"]);
+    assert!((0.2..0.5).contains(&tgb), "{tgb}");
+    assert!(best(&all, "auc", &["new first"]) > 0.9 && best(&all, "average-precision", &["new first"]) > 0.9);
+    for (metric, most) in [("mrr-balanced", 0.05), ("mrr-roland", 0.15), ("mrr-evolvegcn", 0.06)] {
+        let found = best(&all, metric, &names);
+        assert!(found < most, "{metric}: {found}");
+    }
 }
 
-/// As large a share of the pairs has a new target as of the links, and none of them is a link.
+/// As large a share of the balanced pairs has a new target as of the links.
 #[test]
-fn targets_are_as_often_new_as_those_of_links() {
-    let steps = growing(8, 60);
-    let counted = std::cell::Cell::new([0usize; 2]);
-    reached(&steps, &MrrBalanced, true, |history, t, target| {
-        let [new, all] = counted.get();
-        counted.set([new + usize::from(!history.seen_targets(t).contains(&target)), all + 1]);
-        0.0
-    });
-    let [new, all] = counted.get();
-    let share = new as f64 / all as f64;
-    // A fourth of the links before those that came twice were taken out.
-    assert!((0.22..0.33).contains(&share), "{share}");
+fn balanced_targets_are_as_often_new_as_those_of_links() {
+    let steps = aimless(8, 60, 0.25);
+    let vertices = steps.iter().flatten().map(|&(u, v)| u.max(v) as usize + 1).max().unwrap();
+    let history = history_of(vertices, &steps);
+    let sampler = Sampler { history: &history, recent: None, vertices, seed: 3 };
+    for t in 2..steps.len() - 1 {
+        let (links, each, mut absent) = (edges(&steps[t + 1]), 100, Vec::new());
+        sampler.absent_targets(t, &links, &links, each, 0.5, &mut absent);
+        sampler.balance(t, &links, &links, each, &mut absent);
+        let is_new = |target: Vertex| usize::from(!history.seen_targets(t).contains(&target));
+        let new = links.iter().map(|link| is_new(link.target())).sum::<usize>() as f64 / links.len() as f64;
+        let drawn = absent.iter().map(|&target| is_new(target)).sum::<usize>() as f64 / absent.len() as f64;
+        assert!(new > 0.2 && (new - drawn).abs() < 0.01, "{new} {drawn}");
+    }
 }

@@ -35,7 +35,7 @@ pub(super) fn store(folder: &Path, steps: &Steps, directed: bool) -> Store {
 }
 
 /// The same with another number of vertices.
-fn store_of(folder: &Path, vertices: usize, steps: &Steps, directed: bool) -> Store {
+pub(super) fn store_of(folder: &Path, vertices: usize, steps: &Steps, directed: bool) -> Store {
     let mut writer = Writer::create(&folder.join("store"), false).unwrap();
     writer.plan(Plan { directed, ..Plan::default() });
     writer.add_vertices(&Ids::Number((0..vertices as u64).collect())).unwrap();

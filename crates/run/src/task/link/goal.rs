@@ -5,16 +5,15 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
 
 use kymo_graph::{Edge, Step, Store, Vertex};
 use kymo_model::Slot;
-use kymo_model::metric::{Evidence, Metric, Needs};
+use kymo_model::metric::{Metric, Needs};
 use kymo_plan::price::Asked;
 use kymo_tensor::{Shape, Tape, Var};
 use rayon::prelude::*;
 
-use super::super::{Goal, Says, Table, Tallies, Task};
+use super::super::{Goal, Says, Table, Tallies, Task, Truths, one_horizon};
 use crate::config::machine::{Need, require};
 use crate::config::{LINK_PREDICTION, Link, Settings};
 use crate::data::{Part, Split, largest_step};
@@ -23,9 +22,11 @@ use crate::forward::{Forward, Loss};
 use crate::halo::moved;
 use crate::random::Random;
 use crate::task::link::decoder::{self, Decoder, FACTS, Pairs, Pasts};
-use crate::task::link::rules::{self, Past, Rule};
+use crate::task::link::judge::{Scorer, Trained};
+use crate::task::link::rules::{self, Past};
 use crate::task::link::spread::spread;
-use crate::task::link::{BySource, Purpose, Recent, Sampler};
+use crate::task::link::tgb::Judged;
+use crate::task::link::{Purpose, Recent, Sampler};
 
 /// The task.
 pub struct LinkPrediction;
@@ -36,9 +37,6 @@ const PAIRS: u64 = 0x9A15;
 /// Bytes of an edge in a store.
 const EDGE_BYTES: u64 = 8;
 
-/// Pairs without a link for every source, as ROLAND judges.
-const BY_SOURCE: usize = 1000;
-
 impl Task for LinkPrediction {
     fn name(&self) -> &'static str {
         LINK_PREDICTION
@@ -46,7 +44,8 @@ impl Task for LinkPrediction {
 
     fn about(&self) -> &'static str {
         "the edges of the next snapshot; baselines: EdgeBank with all its memory, and with that of a window, \
-         targets that were popular lately, preferential attachment, common neighbours"
+         targets that were popular lately, preferential attachment, common neighbours, and targets that were \
+         never one first, which knows nothing about links"
     }
 
     fn metrics(&self) -> &'static [&'static str] {
@@ -58,6 +57,14 @@ impl Task for LinkPrediction {
     }
 
     fn open(&self, store: &Arc<Store>, settings: &Settings) -> Result<Box<dyn Goal>> {
+        one_horizon(self, settings)?;
+        Ok(Box::new(Links::open(store, settings)?))
+    }
+}
+
+impl Links {
+    /// The task on a store.
+    pub(super) fn open(store: &Arc<Store>, settings: &Settings) -> Result<Links> {
         if store.manifest().edges == 0 {
             let problem = format!("{} has no edges to predict", store.path().display());
             return Err(Error::settings("task.name", problem));
@@ -67,9 +74,14 @@ impl Task for LinkPrediction {
         let each = if store.manifest().directed { 100 } else { 60 };
         let history = (store.structure_bytes()? / EDGE_BYTES).saturating_mul(each);
         require("the history of all pairs", history, "cut the data into fewer or later steps")?;
-        Ok(Box::new(Links {
-            split: Split::by_time(store.steps().saturating_sub(1), settings)?,
-            pasts: Pasts::new(store)?,
+        let (split, pasts) = (Split::by_time(store.steps().saturating_sub(1), settings)?, Pasts::new(store)?);
+        let mut targets = pasts.along.seen_targets(store.steps()).to_vec();
+        targets.sort_unstable();
+        Ok(Links {
+            trained: Trained::new(&pasts.along, split.samples(Part::Train).end, store.vertices()),
+            split,
+            pasts,
+            targets,
             recent: match settings.link.recent {
                 0 => None,
                 steps => Some(Recent::new(store, steps)?),
@@ -77,67 +89,38 @@ impl Task for LinkPrediction {
             edges: largest_step(store)?,
             store: store.clone(),
             link: settings.link.clone(),
-            window: settings.train.window,
+            window: match settings.link.baseline_window {
+                0 => settings.train.window,
+                steps => steps,
+            },
             seed: settings.train.seed,
             validation: Mutex::default(),
-        }))
+        })
     }
 }
 
 /// The task on one store.
-struct Links {
-    store: Arc<Store>,
+pub(super) struct Links {
+    pub(super) store: Arc<Store>,
     /// Edges of a large step.
     edges: u64,
-    split: Split,
-    pasts: Pasts,
+    pub(super) split: Split,
+    pub(super) pasts: Pasts,
+    /// Every vertex that is ever a target, ascending.
+    pub(super) targets: Vec<Vertex>,
+    /// What training has seen.
+    pub(super) trained: Trained,
     /// What absent targets are drawn from in training, where that is not everything.
     recent: Option<Recent>,
-    link: Link,
+    pub(super) link: Link,
     /// Steps that count as recent for baselines.
     window: usize,
-    seed: u64,
-    validation: Mutex<BTreeMap<(Step, bool), Arc<Judged>>>,
-}
-
-/// Links, and for each of them as many targets that are none.
-type Judged = (Vec<Edge>, Vec<Vertex>);
-
-/// Who scores pairs.
-enum Scorer<'a> {
-    Decoder(Decoder<'a>),
-    Rule(Box<dyn Rule + 'a>),
-    /// A model whose outputs are not finite: what its decoder makes of them would look like scores, because
-    /// rectifying turns NaN into 0.
-    Lost,
-}
-
-impl Scorer<'_> {
-    fn scores(&self, pairs: &[(Vertex, Vertex)], t: Step) -> Vec<f32> {
-        match self {
-            Scorer::Decoder(decoder) => decoder.scores(pairs, t),
-            Scorer::Rule(rule) => {
-                pairs.par_iter().with_min_len(256).map(|&(u, v)| rule.score(u, v)).collect()
-            }
-            Scorer::Lost => vec![f32::NAN; pairs.len()],
-        }
-    }
-
-    /// The scores of sources against all vertices, source after source.
-    fn rows(&self, sources: &[Vertex], t: Step, out: &mut [f32]) {
-        match self {
-            Scorer::Decoder(decoder) => decoder.rows(sources, t, out),
-            Scorer::Rule(rule) => {
-                let rows = out.chunks_exact_mut(out.len().checked_div(sources.len()).unwrap_or(0).max(1));
-                sources.iter().zip(rows).for_each(|(&source, row)| rule.row(source, row));
-            }
-            Scorer::Lost => out.fill(f32::NAN),
-        }
-    }
+    pub(super) seed: u64,
+    pub(super) validation: Mutex<BTreeMap<(Step, bool), Arc<Judged>>>,
 }
 
 impl Links {
-    fn sampler(&self, seed: u64) -> Sampler<'_> {
+    pub(super) fn sampler(&self, seed: u64) -> Sampler<'_> {
         Sampler { history: &self.pasts.along, recent: None, vertices: self.store.vertices(), seed }
     }
 
@@ -177,72 +160,6 @@ impl Links {
         };
         Ok((Pairs { sources, targets, facts }, links.len()))
     }
-
-    /// The links that are judged, and targets that are none, as many new ones among these as among those
-    /// where it is to be `balanced`. Those of the validation are the same after every epoch, so they are
-    /// drawn once and kept.
-    fn judged(&self, sample: Step, edges: &[Edge], part: Part, balanced: bool) -> Arc<Judged> {
-        let kept = || self.validation.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if let (Part::Validation, Some(judged)) = (part, kept().get(&(sample, balanced))) {
-            return judged.clone();
-        }
-        let most = match part {
-            Part::Validation => self.link.validate_positives,
-            Part::Train | Part::Test => self.link.evaluate_positives,
-        };
-        let sampler = self.sampler(self.seed);
-        let links = sampler.choose(edges, most, Purpose::Judge, sample);
-        let (each, mut targets) = (self.link.evaluate_negatives, Vec::new());
-        sampler.absent_targets(sample, edges, &links, each, self.link.historical, &mut targets);
-        if balanced {
-            sampler.balance(sample, edges, &links, each, &mut targets);
-        }
-        let judged = Arc::new((links, targets));
-        if part == Part::Validation {
-            kept().insert((sample, balanced), judged.clone());
-        }
-        judged
-    }
-
-    fn judge_sampled(
-        &self,
-        sample: Step,
-        edges: &[Edge],
-        (part, needs): (Part, Needs),
-        scorer: &Scorer<'_>,
-        tallies: &mut Tallies,
-    ) {
-        let (links, targets) = &*self.judged(sample, edges, part, needs == Needs::Balanced);
-        let each = self.link.evaluate_negatives;
-        let pairs: Vec<(Vertex, Vertex)> = links.iter().map(|link| (link.source(), link.target())).collect();
-        let present = score(scorer, &pairs, sample, tallies);
-        let sources = links.iter().flat_map(|link| std::iter::repeat_n(link.source(), each));
-        let pairs: Vec<(Vertex, Vertex)> = sources.zip(targets.iter().copied()).collect();
-        let absent = score(scorer, &pairs, sample, tallies);
-        tallies.add(needs, &Evidence::Sampled { present: &present, absent: &absent });
-    }
-
-    fn judge_by_source(&self, sample: Step, edges: &[Edge], scorer: &Scorer<'_>, tallies: &mut Tallies) {
-        let mut grouped = BySource::default();
-        self.sampler(self.seed).absent_by_source(sample, edges, edges, BY_SOURCE, &mut grouped);
-        let sources = grouped.sources.iter().zip(grouped.starts.windows(2));
-        let sources = sources.flat_map(|(&source, range)| std::iter::repeat_n(source, range[1] - range[0]));
-        let pairs: Vec<(Vertex, Vertex)> = sources.zip(grouped.targets.iter().copied()).collect();
-        let present = score(scorer, &pairs, sample, tallies);
-        let sources = grouped.sources.iter().flat_map(|&source| std::iter::repeat_n(source, BY_SOURCE));
-        let pairs: Vec<(Vertex, Vertex)> = sources.zip(grouped.absent.iter().copied()).collect();
-        let absent = score(scorer, &pairs, sample, tallies);
-        let (starts, present, absent) = (&grouped.starts[..], &present[..], &absent[..]);
-        tallies.add(Needs::PerSource, &Evidence::PerSource { starts, present, absent });
-    }
-}
-
-/// The scores of pairs; the time they take is that of the model.
-fn score(scorer: &Scorer<'_>, pairs: &[(Vertex, Vertex)], t: Step, tallies: &mut Tallies) -> Vec<f32> {
-    let begun = Instant::now();
-    let scores = scorer.scores(pairs, t);
-    tallies.scoring += begun.elapsed();
-    scores
 }
 
 impl Links {
@@ -384,28 +301,7 @@ impl Goal for Links {
     }
 
     fn judge(&self, part: Part, sample: Step, says: Says<'_>, tallies: &mut Tallies) -> Result<()> {
-        let snapshot = self.store.snapshot(sample + 1)?;
-        if snapshot.is_empty() {
-            return Ok(());
-        }
-        let scorer = self.scorer(says, sample)?;
-        for needs in [Needs::Sampled, Needs::Balanced] {
-            if tallies.want(needs) {
-                self.judge_sampled(sample, &snapshot.edges, (part, needs), &scorer, tallies);
-            }
-        }
-        if tallies.want(Needs::PerSource) {
-            self.judge_by_source(sample, &snapshot.edges, &scorer, tallies);
-        }
-        if tallies.want(Needs::AllPairs) {
-            let vertices = self.store.vertices();
-            let rows = snapshot.by_source(vertices);
-            let starts: Vec<usize> = rows.starts.iter().map(|&start| start as usize).collect();
-            let scores = |sources: &[Vertex], out: &mut [f32]| scorer.rows(sources, sample, out);
-            let (starts, targets) = (&starts[..], &rows.columns[..]);
-            tallies.add(Needs::AllPairs, &Evidence::AllPairs { vertices, starts, targets, scores: &scores });
-        }
-        Ok(())
+        self.judge_by(part, sample, |sample| self.scorer(says, sample), tallies)
     }
 
     fn baselines(&self) -> Vec<&'static str> {
@@ -438,6 +334,18 @@ impl Goal for Links {
         sources.sort_unstable();
         let rows: Vec<_> = sources.into_par_iter().flat_map_iter(best).collect();
         let (vertices, values) = rows.into_iter().unzip();
-        Ok(Table { header: vec!["source", "target", "score"], vertices, values })
+        Ok(Table { header: vec!["source", "target", "score"], vertices, values, horizons: Vec::new() })
+    }
+
+    fn truth_of(&self, _: Part, sample: Step, table: &Table) -> Result<Option<Truths>> {
+        let edges = self.store.snapshot(sample + 1)?.edges;
+        let of = |row: &Vec<Vertex>| match row[..] {
+            [source, target] => {
+                let is_link = edges.binary_search(&Edge::new(source, target)).is_ok();
+                Some(u8::from(is_link).to_string())
+            }
+            _ => None,
+        };
+        Ok(Some(table.vertices.iter().map(of).collect()))
     }
 }

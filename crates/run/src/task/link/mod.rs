@@ -14,10 +14,12 @@ mod edgebank;
 mod fixture;
 mod goal;
 mod history;
+mod judge;
 mod recent;
 mod rules;
 mod sample;
 mod spread;
+mod tgb;
 
 pub use by_source::BySource;
 pub use goal::LinkPrediction;

@@ -50,6 +50,7 @@ pub const ALL: &[Kind] = &[
     Kind { name: "popular", at: |past| Box::new(Popular::recently(past)) },
     Kind { name: "preferential-attachment", at: |past| Box::new(Attachment::new(past)) },
     Kind { name: "common-neighbours", at: |past| Box::new(CommonNeighbours::new(past)) },
+    Kind { name: "new-first", at: |past| Box::new(NewFirst::new(past)) },
 ];
 
 impl Rule for (EdgeBank<'_>, Step) {
@@ -59,6 +60,24 @@ impl Rule for (EdgeBank<'_>, Step) {
 
     fn row(&self, source: Vertex, out: &mut [f32]) {
         self.0.row(source, self.1, out);
+    }
+}
+
+/// Whether a target was never one before. This knows nothing about links: where it does well, the way of
+/// judging gives away which targets are new, and what a model reaches there says little.
+struct NewFirst(Vec<f32>);
+
+impl NewFirst {
+    fn new(past: Past<'_>) -> NewFirst {
+        let mut is_new = vec![1.0; past.vertices];
+        past.history.seen_targets(past.t).iter().for_each(|&target| is_new[target as usize] = 0.0);
+        NewFirst(is_new)
+    }
+}
+
+impl Rule for NewFirst {
+    fn score(&self, _: Vertex, target: Vertex) -> f32 {
+        self.0.get(target as usize).copied().unwrap_or(1.0)
     }
 }
 
@@ -193,6 +212,7 @@ mod tests {
                 let inward = all.iter().filter(|pair| pair.1 == v).count() + 1;
                 (outward * inward) as f32
             }
+            "new-first" => f32::from(u8::from(!all.iter().any(|pair| pair.1 == v))),
             "common-neighbours" => linked(u).intersection(&linked(v)).count() as f32,
             other => panic!("{other} has no definition here"),
         }

@@ -72,7 +72,7 @@ impl Sampler<'_> {
     }
 
     /// The same with targets out of a list, or of all vertices where that is empty.
-    fn fill_from(
+    pub(super) fn fill_from(
         &self,
         draws: Random,
         list: &[Vertex],

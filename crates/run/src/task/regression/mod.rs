@@ -1,25 +1,31 @@
-//! Node regression: the value of every vertex, some steps ahead.
+//! Node regression: the value of every vertex, some steps ahead, or several numbers of steps at once.
+//!
+//! A prediction is a linear map of the embedding and of the last values of the vertex: one column for each
+//! horizon. The part of the last values is added where the outputs are judged or written, because those of a
+//! model do not say which step they are about.
 
 mod autoregression;
 mod blend;
 mod forecast;
 mod latest;
 mod least_squares;
+mod past;
 mod seasonal;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kymo_graph::{Step, Store};
 use kymo_model::Slot;
 use kymo_model::metric::{Evidence, Needs};
+use kymo_model::params::Initial;
 use kymo_tensor::{Shape, Tape, Var};
 
-use super::{Goal, Says, Table, Tallies, Task, truth_steps};
+use super::{Goal, Says, Table, Tallies, Task, Truths};
 use crate::config::{Settings, Target};
 use crate::data::{Part, Split};
 use crate::error::{Error, Result};
-use crate::forward::{Forward, Loss};
+use crate::forward::{Forward, Loss, OwnRows};
 use forecast::{Forecast, Signal};
 
 /// The task.
@@ -31,8 +37,8 @@ impl Task for Regression {
     }
 
     fn about(&self) -> &'static str {
-        "a value of every vertex at the next step; baselines: its last value, its mean, a blend of both, the \
-         value of a season ago, linear autoregression, the mean of training"
+        "a value of every vertex at the next step, or at several (task.horizons); baselines: its last value, \
+         its mean, a blend of both, the value of a season ago, linear autoregression, the mean of training"
     }
 
     fn metrics(&self) -> &'static [&'static str] {
@@ -51,12 +57,14 @@ impl Task for Regression {
             );
             return Err(Error::settings("task.name", problem));
         }
-        let horizon = settings.task.horizon;
-        let split = Split::by_time(store.steps().saturating_sub(horizon), settings)?;
+        let horizons = settings.task.all_horizons()?;
+        let furthest = horizons.last().copied().unwrap_or(1);
+        let split = Split::by_time(store.steps().saturating_sub(furthest), settings)?;
         let mut goal = Values {
             store: store.clone(),
+            past: past::count(settings)?,
             split,
-            horizon,
+            horizons,
             logarithm: settings.task.target == Target::Log,
             window: settings.train.window,
             mean: 0.0,
@@ -74,7 +82,10 @@ impl Task for Regression {
 struct Values {
     store: Arc<Store>,
     split: Split,
-    horizon: usize,
+    /// How far ahead values are predicted, ascending.
+    horizons: Vec<usize>,
+    /// How many past values of a vertex its predictions are made of, beside the embedding.
+    past: usize,
     logarithm: bool,
     /// Steps of a model's window.
     window: usize,
@@ -83,16 +94,44 @@ struct Values {
     /// What is subtracted from a value, and what it is then divided by.
     scale: (f32, f32),
     /// Baselines that have been asked, and up to which step they have taken values in.
-    forecasts: Mutex<BTreeMap<&'static str, Asked>>,
+    forecasts: Mutex<BTreeMap<(&'static str, usize), Asked>>,
 }
 
 /// A forecast, and the next step that it takes in.
 type Asked = (Step, Box<dyn Forecast>);
 
-const NAMES: [&str; 2] = ["head.weight", "head.bias"];
+const NAMES: [&str; 3] = ["head.weight", "head.bias", "head.past"];
 
 fn head(tape: &mut Tape<'_>, embedding: Var, extra: &[Var]) -> kymo_tensor::Result<Var> {
     tape.linear(embedding, extra[0], extra[1])
+}
+
+/// The squared errors of some rows with a column for each horizon.
+fn squared(
+    tape: &mut Tape<'_>,
+    prediction: Var,
+    (values, weights): (&[f32], &[f32]),
+    shape: Shape,
+    scale: f32,
+) -> kymo_tensor::Result<Var> {
+    let (rows, columns) = (shape.rows, shape.columns);
+    // A row has one weight: where a vertex has all of its values or none, the columns are one matrix.
+    let first: Vec<f32> = weights.iter().step_by(columns).copied().collect();
+    let are_alike = weights.chunks_exact(columns).all(|row| row.iter().all(|weight| *weight == row[0]));
+    if are_alike {
+        let target = tape.copied(shape, values)?;
+        let weights = tape.copied(Shape::new(rows, 1), &first)?;
+        return tape.mse(prediction, target, Some(weights), scale);
+    }
+    let mut sums = Vec::with_capacity(columns);
+    for number in 0..columns {
+        let column = |all: &[f32]| all.iter().skip(number).step_by(columns).copied().collect::<Vec<f32>>();
+        let target = tape.copied(Shape::new(rows, 1), &column(values))?;
+        let weights = tape.copied(Shape::new(rows, 1), &column(weights))?;
+        let prediction = tape.slice_columns(prediction, number..number + 1)?;
+        sums.push(tape.mse(prediction, target, Some(weights), scale)?);
+    }
+    tape.add_all(&sums)
 }
 
 impl Values {
@@ -118,7 +157,7 @@ impl Values {
     /// Mean and deviation over what is trained on, and over nothing else.
     fn measure(&mut self, standardise: bool) -> Result<()> {
         let (mut count, mut sum, mut squares) = (0usize, 0.0f64, 0.0f64);
-        for step in truth_steps(self.split.samples(Part::Train), self.horizon) {
+        for step in self.trained_on() {
             for value in self.truth(step)?.1 {
                 count += 1;
                 sum += f64::from(value);
@@ -139,40 +178,80 @@ impl Values {
         Ok(())
     }
 
-    /// What a baseline says at `sample`. It goes on from where it was asked last, where that was no later.
-    fn forecast(&self, name: &'static str, sample: Step) -> Result<Vec<f32>> {
+    /// The steps whose values are trained on.
+    fn trained_on(&self) -> BTreeSet<Step> {
+        let samples = self.split.samples(Part::Train);
+        samples.flat_map(|sample| self.horizons.iter().map(move |horizon| sample + horizon)).collect()
+    }
+
+    /// The parameters of the head.
+    fn names(&self) -> &'static [&'static str] {
+        if self.past == 0 { &NAMES[..2] } else { &NAMES }
+    }
+
+    /// The past values of all vertices as of a step, row after row.
+    fn past_values(&self, sample: Step) -> Result<Vec<f32>> {
+        let (size, known) = ((self.past, self.store.vertices()), |step: Step| self.truth(step));
+        past::values(size, sample, known, self.mean, self.scale)
+    }
+
+    /// What a baseline says at `sample` about a horizon. It goes on from where it was asked last, where that
+    /// was no later.
+    fn forecast(&self, name: &'static str, sample: Step, horizon: usize) -> Result<Vec<f32>> {
         let known = |step: Step| self.truth(step);
         let signal = Signal {
             vertices: self.store.vertices(),
-            horizon: self.horizon,
+            horizon,
             train: self.split.samples(Part::Train),
             window: self.window,
             mean: self.mean,
             known: &known,
         };
         let mut forecasts = self.forecasts.lock().unwrap_or_else(PoisonError::into_inner);
-        let (next, mut forecast) = match forecasts.remove(name).filter(|(next, _)| *next <= sample + 1) {
-            Some(asked) => asked,
-            None => {
-                let kind = forecast::ALL.iter().find(|kind| kind.name == name);
-                let unknown = || Error::settings("baseline", format!("there is none called {name}"));
-                (0, (kind.ok_or_else(unknown)?.fit)(&signal)?)
-            }
-        };
+        let (next, mut forecast) =
+            match forecasts.remove(&(name, horizon)).filter(|(next, _)| *next <= sample + 1) {
+                Some(asked) => asked,
+                None => {
+                    let kind = forecast::ALL.iter().find(|kind| kind.name == name);
+                    let unknown = || Error::settings("baseline", format!("there is none called {name}"));
+                    (0, (kind.ok_or_else(unknown)?.fit)(&signal)?)
+                }
+            };
         for step in next..=sample {
             forecast.learn(step, &known(step)?);
         }
         let values = forecast.predict(&signal)?;
-        forecasts.insert(name, (sample + 1, forecast));
+        forecasts.insert((name, horizon), (sample + 1, forecast));
         Ok(values)
     }
 
-    fn predictions(&self, sample: Step, says: Says<'_>) -> Result<Vec<f32>> {
-        let (mean, deviation) = self.scale;
-        match says {
-            Says::Model(outputs, _) => Ok(outputs.iter().map(|value| value * deviation + mean).collect()),
-            Says::Baseline(name) => self.forecast(name, sample),
-        }
+    /// What is said of every vertex at each horizon.
+    fn predictions(&self, sample: Step, says: Says<'_>) -> Result<Vec<Vec<f32>>> {
+        let (outputs, params) = match says {
+            Says::Baseline(name) => {
+                let all = self.horizons.iter().map(|&horizon| self.forecast(name, sample, horizon));
+                return all.collect();
+            }
+            Says::Model(outputs, params) => (outputs, params),
+        };
+        let (count, (mean, deviation)) = (self.horizons.len(), self.scale);
+        let past = self.past_values(sample)?;
+        let weights = match self.past {
+            0 => &[][..],
+            _ => params
+                .get(NAMES[2])
+                .filter(|weights| weights.len() == self.past * count)
+                .ok_or_else(|| Error::Bug(format!("{} of the model are missing, or too few", NAMES[2])))?,
+        };
+        let value = |number: usize, vertex: usize| {
+            let rows = past.get(vertex * self.past..(vertex + 1) * self.past).unwrap_or_default();
+            let of_past = rows.iter().zip(weights.iter().skip(number).step_by(count));
+            let sum = of_past
+                .fold(outputs[vertex * count + number], |sum, (value, weight)| value.mul_add(*weight, sum));
+            sum * deviation + mean
+        };
+        let of = |number: usize| (0..outputs.len() / count).map(|vertex| value(number, vertex)).collect();
+        Ok((0..count).map(of).collect())
     }
 }
 
@@ -182,7 +261,14 @@ impl Goal for Values {
     }
 
     fn slots(&self, width: usize) -> Vec<Slot> {
-        vec![Slot::weight(NAMES[0], width, 1), Slot::bias(NAMES[1], 1)]
+        let count = self.horizons.len();
+        let mut slots = vec![Slot::weight(NAMES[0], width, count), Slot::bias(NAMES[1], count)];
+        if self.past > 0 {
+            // As if they were not there, until training finds out what they are worth.
+            let (shape, initial) = (Shape::new(self.past, count), Initial::Constant(0.0));
+            slots.push(Slot { name: NAMES[2].into(), shape, initial });
+        }
+        slots
     }
 
     fn loss<'a>(
@@ -191,68 +277,83 @@ impl Goal for Values {
         at: &[(usize, Step)],
         _: u64,
     ) -> Result<Option<Loss<'a>>> {
+        let (columns, past) = (self.horizons.len(), self.past);
         let mut steps = Vec::with_capacity(at.len());
         let mut count = 0;
         for &(place, sample) in at {
-            let mut all = vec![None; self.store.vertices()];
-            let (vertices, truth) = self.truth(sample + self.horizon)?;
-            // Of all workers together: each adds its share of the mean.
-            let mut set = |vertex: u32, value: f32| {
-                all[vertex as usize] = Some((value - self.scale.0) / self.scale.1);
-            };
-            let values = vertices.iter().copied().zip(truth);
-            match forward.some_targets() {
-                None => {
-                    count += values.len();
-                    values.for_each(|(vertex, value)| set(vertex, value));
-                }
-                Some(_) => {
-                    for (vertex, value) in values.filter(|&(vertex, _)| forward.counts(vertex)) {
-                        count += 1;
-                        set(vertex, value);
-                    }
+            let mut all = vec![None; self.store.vertices() * columns];
+            for (number, horizon) in self.horizons.iter().enumerate() {
+                let (vertices, truth) = self.truth(sample + horizon)?;
+                // Of all workers together: each adds its share of the mean.
+                for (&vertex, value) in
+                    vertices.iter().zip(truth).filter(|(vertex, _)| forward.counts(**vertex))
+                {
+                    count += 1;
+                    all[vertex as usize * columns + number] = Some((value - self.scale.0) / self.scale.1);
                 }
             }
             let own = forward.own(place);
-            let here = (0..own.len()).map(|row| all[own.vertex(row)]);
+            let here = (0..own.len()).flat_map(|row| &all[own.vertex(row) * columns..][..columns]);
             let (values, weights): (Vec<f32>, Vec<f32>) =
                 here.map(|value| value.map_or((0.0, 0.0), |value| (value, 1.0))).unzip();
-            steps.push((values, weights));
+            let known = self.past_values(sample)?;
+            let known = match own {
+                OwnRows::All(_) => known,
+                OwnRows::Some(_) => (0..own.len())
+                    .flat_map(|row| known[own.vertex(row) * past..][..past].iter().copied())
+                    .collect(),
+            };
+            steps.push((values, weights, known));
         }
         if count == 0 {
             return Ok(None);
         }
         let scale = 1.0 / count as f32;
         let places: Vec<usize> = at.iter().map(|&(place, _)| place).collect();
-        let loss = forward.loss_of_rows(&NAMES, &places, move |tape, number, rows, embedding, extra| {
-            let (values, weights) = &steps[number];
-            let column = Shape::new(rows.len(), 1);
-            let target = tape.copied(column, &values[rows.clone()])?;
-            let weights = tape.copied(column, &weights[rows])?;
-            let prediction = head(tape, embedding, extra)?;
-            tape.mse(prediction, target, Some(weights), scale)
-        })?;
+        let loss =
+            forward.loss_of_rows(self.names(), &places, move |tape, number, rows, embedding, extra| {
+                let (values, weights, known) = &steps[number];
+                let mut prediction = head(tape, embedding, extra)?;
+                if past > 0 {
+                    let known = &known[rows.start * past..rows.end * past];
+                    let known = tape.copied(Shape::new(rows.len(), past), known)?;
+                    let of_past = tape.matmul(known, extra[2])?;
+                    prediction = tape.add(prediction, of_past)?;
+                }
+                let here = rows.start * columns..rows.end * columns;
+                let shape = Shape::new(rows.len(), columns);
+                squared(tape, prediction, (&values[here.clone()], &weights[here]), shape, scale)
+            })?;
         Ok(Some(loss))
     }
 
     fn labelled(&self, _: Part, sample: Step) -> Result<Option<usize>> {
-        Ok(Some(self.store.targets(sample + self.horizon)?.0.len()))
+        let mut count = 0;
+        for horizon in &self.horizons {
+            count += self.store.targets(sample + horizon)?.0.len();
+        }
+        Ok(Some(count))
     }
 
     fn outputs(&self, forward: &mut Forward<'_, '_>) -> Result<Vec<f32>> {
-        Ok(forward.last_rows(1, &NAMES, head)?)
+        Ok(forward.last_rows(self.horizons.len(), &NAMES[..2], head)?)
     }
 
     fn judge(&self, _: Part, sample: Step, says: Says<'_>, tallies: &mut Tallies) -> Result<()> {
-        let predictions = self.predictions(sample, says)?;
-        let (vertices, truth) = self.truth(sample + self.horizon)?;
-        let predicted: Vec<f32> = vertices.iter().map(|&vertex| predictions[vertex as usize]).collect();
-        tallies.add(Needs::Values, &Evidence::Values { predicted: &predicted, truth: &truth });
+        for (&horizon, said) in self.horizons.iter().zip(self.predictions(sample, says)?) {
+            let (vertices, truth) = self.truth(sample + horizon)?;
+            let predicted: Vec<f32> = vertices.iter().map(|&vertex| said[vertex as usize]).collect();
+            let step = Evidence::Values { predicted: &predicted, truth: &truth };
+            tallies.add(Needs::Values, &step);
+            if self.horizons.len() > 1 {
+                tallies.add_slice(&format!("horizon {horizon}"), truth.len(), Needs::Values, &step);
+            }
+        }
         Ok(())
     }
 
     fn horizon(&self) -> usize {
-        self.horizon
+        self.horizons.last().copied().unwrap_or(1)
     }
 
     fn baselines(&self) -> Vec<&'static str> {
@@ -261,10 +362,27 @@ impl Goal for Values {
 
     fn table(&self, sample: Step, says: Says<'_>, _: usize) -> Result<Table> {
         let predictions = self.predictions(sample, says)?;
-        Ok(Table {
-            header: vec!["vertex", "value"],
-            vertices: (0..predictions.len() as u32).map(|vertex| vec![vertex]).collect(),
-            values: predictions.iter().map(|value| vec![value.to_string()]).collect(),
-        })
+        let (mut vertices, mut values, mut horizons) = (Vec::new(), Vec::new(), Vec::new());
+        for (&horizon, said) in self.horizons.iter().zip(&predictions) {
+            vertices.extend((0..said.len() as u32).map(|vertex| vec![vertex]));
+            values.extend(said.iter().map(|value| vec![value.to_string()]));
+            horizons.extend(std::iter::repeat_n(horizon, said.len()));
+        }
+        Ok(Table { header: vec!["vertex", "value"], vertices, values, horizons })
+    }
+
+    fn truth_of(&self, _: Part, sample: Step, table: &Table) -> Result<Option<Truths>> {
+        let mut truths = BTreeMap::new();
+        for &horizon in &self.horizons {
+            let mut all: Truths = vec![None; self.store.vertices()];
+            let (vertices, values) = self.truth(sample + horizon)?;
+            vertices.iter().zip(values).for_each(|(&v, value)| all[v as usize] = Some(value.to_string()));
+            truths.insert(horizon, all);
+        }
+        let of = |(row, horizon): (&Vec<u32>, &usize)| {
+            let vertex = row.first().copied()?;
+            truths.get(horizon)?.get(vertex as usize).cloned().flatten()
+        };
+        Ok(Some(table.vertices.iter().zip(&table.horizons).map(of).collect()))
     }
 }

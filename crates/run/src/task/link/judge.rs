@@ -1,0 +1,219 @@
+//! Judging links: every metric is shown the links of a step beside pairs that are none, drawn by its
+//! protocol, and scored by a model, a baseline or another rule.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use kymo_graph::{Edge, Step, Vertex};
+use kymo_model::metric::{Evidence, Needs};
+use rayon::prelude::*;
+
+use super::super::Tallies;
+use super::decoder::Decoder;
+use super::goal::Links;
+use super::history::History;
+use super::rules::Rule;
+use super::tgb::{Judged, Known};
+use super::{BySource, Purpose};
+use crate::data::Part;
+use crate::error::Result;
+
+/// Pairs without a link for every source, as ROLAND judges.
+const BY_SOURCE: usize = 1000;
+
+/// Which vertices training has seen.
+pub(super) struct Trained {
+    /// The last step of the training part.
+    pub(super) last: Step,
+    /// Whether the vertex had an edge in that part, in either direction.
+    seen: Vec<bool>,
+}
+
+impl Trained {
+    /// Those that had an edge up to step `last`.
+    pub(super) fn new(history: &History, last: Step, vertices: usize) -> Trained {
+        let mut seen = vec![false; vertices];
+        let both = history.seen_sources(last).iter().chain(history.seen_targets(last));
+        both.for_each(|&vertex| seen[vertex as usize] = true);
+        Trained { last, seen }
+    }
+
+    /// Which of [`SLICES`] a link belongs to.
+    fn slice(&self, link: &Edge) -> usize {
+        let is_new = |vertex: Vertex| usize::from(!self.seen.get(vertex as usize).copied().unwrap_or(false));
+        2 * is_new(link.source()) + is_new(link.target())
+    }
+}
+
+/// Links by whether training has seen their ends.
+const SLICES: [&str; 4] = [
+    "seen source, seen target",
+    "seen source, new target",
+    "new source, seen target",
+    "new source, new target",
+];
+
+/// Who scores pairs.
+pub(super) enum Scorer<'a> {
+    Decoder(Decoder<'a>),
+    Rule(Box<dyn Rule + 'a>),
+    /// A model whose outputs are not finite: what its decoder makes of them would look like scores, because
+    /// rectifying turns NaN into 0.
+    Lost,
+}
+
+impl Scorer<'_> {
+    pub(super) fn scores(&self, pairs: &[(Vertex, Vertex)], t: Step) -> Vec<f32> {
+        match self {
+            Scorer::Decoder(decoder) => decoder.scores(pairs, t),
+            Scorer::Rule(rule) => {
+                pairs.par_iter().with_min_len(256).map(|&(u, v)| rule.score(u, v)).collect()
+            }
+            Scorer::Lost => vec![f32::NAN; pairs.len()],
+        }
+    }
+
+    /// The scores of sources against all vertices, source after source.
+    pub(super) fn rows(&self, sources: &[Vertex], t: Step, out: &mut [f32]) {
+        match self {
+            Scorer::Decoder(decoder) => decoder.rows(sources, t, out),
+            Scorer::Rule(rule) => {
+                let rows = out.chunks_exact_mut(out.len().checked_div(sources.len()).unwrap_or(0).max(1));
+                sources.iter().zip(rows).for_each(|(&source, row)| rule.row(source, row));
+            }
+            Scorer::Lost => out.fill(f32::NAN),
+        }
+    }
+}
+
+impl Links {
+    /// The links that are judged, and targets that are none. Those of the validation are the same after every
+    /// epoch, so they are drawn once and kept.
+    fn judged(&self, sample: Step, edges: &[Edge], part: Part, balanced: bool) -> Arc<Judged> {
+        let kept = || self.validation.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let (Part::Validation, Some(judged)) = (part, kept().get(&(sample, balanced))) {
+            return judged.clone();
+        }
+        let most = match part {
+            Part::Validation => self.link.validate_positives,
+            Part::Train | Part::Test => self.link.evaluate_positives,
+        };
+        let sampler = self.sampler(self.seed);
+        let links = sampler.choose(edges, most, Purpose::Judge, sample);
+        let each = self.link.evaluate_negatives;
+        let judged = Arc::new(match balanced {
+            true => {
+                let mut targets = Vec::new();
+                sampler.absent_targets(sample, edges, &links, each, self.link.historical, &mut targets);
+                sampler.balance(sample, edges, &links, each, &mut targets);
+                Judged::even(links, each, targets)
+            }
+            false => {
+                // Within training, what it has seen is what it has seen so far.
+                let known = Known { targets: &self.targets, trained: self.trained.last.min(sample) };
+                sampler.as_tgb(sample, edges, links, each, known)
+            }
+        });
+        if part == Part::Validation {
+            kept().insert((sample, balanced), judged.clone());
+        }
+        judged
+    }
+
+    fn judge_sampled(
+        &self,
+        sample: Step,
+        edges: &[Edge],
+        (part, needs): (Part, Needs),
+        scorer: &Scorer<'_>,
+        tallies: &mut Tallies,
+    ) {
+        let judged = &*self.judged(sample, edges, part, needs == Needs::Balanced);
+        let links = judged.links.iter();
+        let pairs: Vec<(Vertex, Vertex)> = links.map(|link| (link.source(), link.target())).collect();
+        let present = score(scorer, &pairs, sample, tallies);
+        let pairs: Vec<(Vertex, Vertex)> = judged.sources().zip(judged.targets.iter().copied()).collect();
+        let absent = score(scorer, &pairs, sample, tallies);
+        let starts = &judged.starts[..];
+        tallies.add(needs, &Evidence::Sampled { present: &present, starts, absent: &absent });
+        if tallies.are_sliced() {
+            self.slice(judged, needs, (&present, &absent), tallies);
+        }
+    }
+
+    /// Shows the links again, apart by whether training has seen their ends.
+    fn slice(
+        &self,
+        judged: &Judged,
+        needs: Needs,
+        (present, absent): (&[f32], &[f32]),
+        tallies: &mut Tallies,
+    ) {
+        for (number, name) in SLICES.into_iter().enumerate() {
+            let belongs = |link: &usize| self.trained.slice(&judged.links[*link]) == number;
+            let links: Vec<usize> = (0..judged.links.len()).filter(belongs).collect();
+            let (mut starts, mut pairs) = (vec![0], Vec::new());
+            for &link in &links {
+                pairs.extend_from_slice(&absent[judged.starts[link]..judged.starts[link + 1]]);
+                starts.push(pairs.len());
+            }
+            let links: Vec<f32> = links.iter().map(|&link| present[link]).collect();
+            let step = Evidence::Sampled { present: &links, starts: &starts, absent: &pairs };
+            tallies.add_slice(name, links.len(), needs, &step);
+        }
+    }
+
+    fn judge_by_source(&self, sample: Step, edges: &[Edge], scorer: &Scorer<'_>, tallies: &mut Tallies) {
+        let mut grouped = BySource::default();
+        self.sampler(self.seed).absent_by_source(sample, edges, edges, BY_SOURCE, &mut grouped);
+        let sources = grouped.sources.iter().zip(grouped.starts.windows(2));
+        let sources = sources.flat_map(|(&source, range)| std::iter::repeat_n(source, range[1] - range[0]));
+        let pairs: Vec<(Vertex, Vertex)> = sources.zip(grouped.targets.iter().copied()).collect();
+        let present = score(scorer, &pairs, sample, tallies);
+        let sources = grouped.sources.iter().flat_map(|&source| std::iter::repeat_n(source, BY_SOURCE));
+        let pairs: Vec<(Vertex, Vertex)> = sources.zip(grouped.absent.iter().copied()).collect();
+        let absent = score(scorer, &pairs, sample, tallies);
+        let (starts, present, absent) = (&grouped.starts[..], &present[..], &absent[..]);
+        tallies.add(Needs::PerSource, &Evidence::PerSource { starts, present, absent });
+    }
+
+    /// Shows the metrics what is said at a sample; the scorer is made only where there is something to judge.
+    pub(super) fn judge_by<'a>(
+        &self,
+        part: Part,
+        sample: Step,
+        scorer: impl FnOnce(Step) -> Result<Scorer<'a>>,
+        tallies: &mut Tallies,
+    ) -> Result<()> {
+        let snapshot = self.store.snapshot(sample + 1)?;
+        if snapshot.is_empty() {
+            return Ok(());
+        }
+        let scorer = scorer(sample)?;
+        for needs in [Needs::Sampled, Needs::Balanced] {
+            if tallies.want(needs) {
+                self.judge_sampled(sample, &snapshot.edges, (part, needs), &scorer, tallies);
+            }
+        }
+        if tallies.want(Needs::PerSource) {
+            self.judge_by_source(sample, &snapshot.edges, &scorer, tallies);
+        }
+        if tallies.want(Needs::AllPairs) {
+            let vertices = self.store.vertices();
+            let rows = snapshot.by_source(vertices);
+            let starts: Vec<usize> = rows.starts.iter().map(|&start| start as usize).collect();
+            let scores = |sources: &[Vertex], out: &mut [f32]| scorer.rows(sources, sample, out);
+            let (starts, targets) = (&starts[..], &rows.columns[..]);
+            tallies.add(Needs::AllPairs, &Evidence::AllPairs { vertices, starts, targets, scores: &scores });
+        }
+        Ok(())
+    }
+}
+
+/// The scores of pairs; the time they take is that of the model.
+fn score(scorer: &Scorer<'_>, pairs: &[(Vertex, Vertex)], t: Step, tallies: &mut Tallies) -> Vec<f32> {
+    let begun = Instant::now();
+    let scores = scorer.scores(pairs, t);
+    tallies.scoring += begun.elapsed();
+    scores
+}
