@@ -3,12 +3,11 @@
 use std::path::Path;
 
 use kymo_graph::Progress;
-use kymo_run::config::Features;
 use kymo_run::random::Random;
 use kymo_run::task::Says;
 use kymo_run::{Part, Session, Settings, Worker};
 
-use crate::fixture::{FEATURES, Sketch, outputs, practise, run, settings};
+use crate::fixture::{Sketch, outputs, practise, run, settings};
 
 /// Values of vertices that go slowly up and down, each in its own way, and features that say nothing of them.
 fn wandering(vertices: usize, steps: usize) -> Sketch {
