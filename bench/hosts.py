@@ -70,7 +70,8 @@ def main():
     parser.add_argument("--kymo", required=True)
     parser.add_argument("--rates", nargs="+", default=["1gbit", "100mbit"])
     parser.add_argument("--strategies", nargs="+", default=STRATEGIES)
-    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--epochs", type=int, default=9, help="the first of which also reads; a pace of "
+                        "two or three differs by a third from the next")
     parser.add_argument("--share", type=float, default=0.5, help="of a core, for each host: two "
                         "may meet on one")
     parser.add_argument("--graph", default="power-law --vertices 10000 --edges 100000 --steps 20 "

@@ -194,9 +194,12 @@ fn paced(rates: Rates, run: &Path, context: &RunContext, alone: &Priced) -> Resu
     let epochs = files.epochs()?;
     let mut paces: Vec<f64> = epochs.iter().skip(1).map(|epoch| epoch.edges_per_second).collect();
     paces.sort_by(f64::total_cmp);
-    let Some(&pace) = paces.get(paces.len() / 2).filter(|&&pace| pace > 0.0) else {
+    // The one in the middle, or between the two that are there: of few epochs the faster half says too much.
+    let middle = [paces.len().saturating_sub(1) / 2, paces.len() / 2].map(|place| paces.get(place));
+    let pace = middle.into_iter().flatten().sum::<f64>() / 2.0;
+    if pace <= 0.0 {
         return refuse("it has less than two epochs; train it longer".into());
-    };
+    }
     let edges: u64 = alone.workers.iter().map(|share| share.edges).sum();
     let slower = edges as f64 / pace / alone.seconds.max(1e-12);
     Ok(Rates { products: rates.products / slower, aggregated: rates.aggregated / slower, ..rates })

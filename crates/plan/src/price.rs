@@ -26,7 +26,7 @@ use crate::route::Route;
 use crate::shares::{OwnersKey, Ownership, Shares};
 use crate::work::{Moves, Work};
 
-pub use memory::{reader_bytes, snapshot_bytes};
+pub use memory::{part_lists, reader_bytes, snapshot_bytes};
 
 /// How fast a worker is.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -92,8 +92,7 @@ pub type AskPairs<'a> = dyn Fn(&Window) -> Result<Vec<Asked>> + 'a;
 
 /// Seconds that each window takes a worker by itself.
 pub fn window_seconds(job: &Job<'_>, rates: Rates) -> Result<Vec<f64>> {
-    let mut pricing =
-        Pricing { job, shares: None, rates, workers: vec![Share::default()], routes: BTreeMap::new() };
+    let mut pricing = Pricing { workers: vec![Share::default()], ..Pricing::new(job, None, rates) };
     let parts = pricing.steps(&mut 0)?;
     Ok(job.windows.iter().map(|window| pricing.whole(&parts, window, 0)).collect())
 }
@@ -101,7 +100,7 @@ pub fn window_seconds(job: &Job<'_>, rates: Rates) -> Result<Vec<f64>> {
 /// Bytes that each window takes while a worker runs it by itself, parameters included.
 pub fn window_bytes(job: &Job<'_>) -> Result<Vec<u64>> {
     let rates = Rates::default();
-    let pricing = Pricing { job, shares: None, rates, workers: Vec::new(), routes: BTreeMap::new() };
+    let pricing = Pricing::new(job, None, rates);
     let parts = pricing.steps(&mut 0)?;
     let bytes = |window: &Range<Step>| pricing.at_once(&parts, window, None, 0);
     Ok(job.windows.iter().map(|window| bytes(window) + job.work.replicated as u64).collect())
@@ -121,7 +120,7 @@ pub fn closing_seconds(job: &Job<'_>, rates: Rates) -> f64 {
 pub fn price(strategy: &str, job: &Job<'_>, rates: Rates) -> Result<Plan> {
     let shares = job.shares;
     let mut pricing =
-        Pricing { job, shares, rates, workers: vec![Share::default(); job.workers], routes: BTreeMap::new() };
+        Pricing { workers: vec![Share::default(); job.workers], ..Pricing::new(job, shares, rates) };
     let (mut seconds, mut edge_cut) = (0.0, 0);
     let parts = pricing.steps(&mut edge_cut)?;
     let (scales, times) = (pricing.scales(), job.windows.len() as f64 / job.looked().len().max(1) as f64);
@@ -192,6 +191,14 @@ struct Pricing<'a> {
     rates: Rates,
     workers: Vec<Share>,
     routes: BTreeMap<[OwnersKey; 2], Vec<[u64; 2]>>,
+    owned: BTreeMap<OwnersKey, Vec<u64>>,
+}
+
+impl<'a> Pricing<'a> {
+    fn new(job: &'a Job<'a>, shares: Option<&'a Shares>, rates: Rates) -> Pricing<'a> {
+        let (routes, owned) = (BTreeMap::new(), BTreeMap::new());
+        Pricing { job, shares, rates, workers: Vec::new(), routes, owned }
+    }
 }
 
 impl Pricing<'_> {
@@ -275,12 +282,21 @@ impl Pricing<'_> {
         }
     }
 
-    /// Seconds of structure and of rows for one step of one part, forward and backward.
-    fn seconds(&self, part: &Part) -> [f64; 2] {
-        let work = self.job.work;
-        let structure = 3.0 * (part.edges + part.own) as f64 * work.aggregated as f64 / self.rates.aggregated;
-        let rows = 3.0 * part.own as f64 * work.products as f64 / self.rates.products;
-        [structure, rows]
+    /// Seconds of structure for one step of one part, forward and backward.
+    fn structure_seconds(&self, part: &Part) -> f64 {
+        (part.edges + part.own) as f64 * self.job.work.aggregated as f64 / self.rates.aggregated
+    }
+
+    /// Seconds that as many rows take at one step, forward and backward: a product, and two for its
+    /// gradients.
+    fn row_seconds(&self, rows: u64) -> f64 {
+        3.0 * rows as f64 * self.job.work.products as f64 / self.rates.products
+    }
+
+    /// How many vertices each worker has.
+    fn owned(&mut self, shares: &Shares, place: &Ownership) -> Vec<u64> {
+        let count = || (0..shares.workers()).map(|rank| shares.own(place, rank).len() as u64).collect();
+        self.owned.entry(place.key()).or_insert_with(count).clone()
     }
 
     /// A whole window at one worker; its seconds.
@@ -288,7 +304,7 @@ impl Pricing<'_> {
         let mut seconds = 0.0;
         for t in window.clone() {
             let part = parts.get(&(t, WHOLE)).and_then(|parts| parts.first()).cloned().unwrap_or_default();
-            seconds += self.seconds(&part).iter().sum::<f64>();
+            seconds += self.structure_seconds(&part) + self.row_seconds(part.own);
             self.workers[worker].cells += part.own;
             self.workers[worker].edges += part.edges;
         }
@@ -320,9 +336,11 @@ impl Pricing<'_> {
         for (t, movements) in window.clone().zip(&self.job.work.steps) {
             let places = [shares.structure(window, t), shares.rows(window, t)];
             let here = parts.get(&(t, places[0].key())).cloned().unwrap_or_default();
-            let mut slowest: f64 = 0.0;
+            let (mut slowest, owned): (f64, _) = (0.0, self.owned(shares, &places[1]));
             for (worker, part) in here.iter().enumerate() {
-                let [structure, rows] = self.seconds(part);
+                // Rows are computed where they are then, which need not be where structure was.
+                let rows = self.row_seconds(owned.get(worker).copied().unwrap_or(0));
+                let structure = self.structure_seconds(part);
                 busy[worker] += structure;
                 self.workers[worker].seconds += structure + rows;
                 self.workers[worker].cells += part.own;

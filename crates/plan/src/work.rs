@@ -45,7 +45,8 @@ pub struct Work {
     pub reduced: usize,
     /// Numbers in a row of features.
     pub features: usize,
-    /// Columns that go through sparse products, all layers together.
+    /// Numbers of each edge that go through sparse products, of all layers, forward and backward. What is
+    /// kept from epoch to epoch goes through none.
     pub aggregated: usize,
     /// Multiplications for each vertex and step, in the forward pass.
     pub products: usize,

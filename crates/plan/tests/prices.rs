@@ -349,3 +349,37 @@ fn memory_counts_the_window_that_is_read_ahead() {
     let ahead = snapshot(1) + snapshot(2) + snapshot(4) + snapshot(5) + others + reader;
     assert_eq!(memory(Assignment::InTurns(3)), (ahead, most, snapshots));
 }
+
+/// Rows take time where they are computed, which is not where structure was: with `pss-ts` all workers share
+/// those of every step, with `esdg` those of a step are one worker's, and all others wait for it.
+#[test]
+fn rows_cost_time_where_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = write(&folder.path().join("store"), 4, &vec![vec![(0, 1)]; 3]);
+    let work = Work { products: 1, steps: vec![Vec::new(); 3], ..Work::default() };
+    let rates = Rates { products: 1.0, latency: 0.0, wire: f64::INFINITY, ..Rates::default() };
+    let windows: Vec<Range<usize>> = std::iter::once(0..3).collect();
+    let none = |_: &Window| Ok(Vec::new());
+    let seconds = |name: &str| {
+        let way = strategy::find(name).unwrap();
+        let needs = ModelNeeds { out_edges: false, carries_state: true };
+        let shares = Shares::new(cut(way, &store, 2, 1).unwrap(), needs, 2, 4);
+        let assignment = Assignment::Together(1);
+        let epoch = Epochs { windows: windows.clone(), workers: 2, seed: None, assignment }.plan(0);
+        let job = Job {
+            store: &store,
+            windows: &windows,
+            epoch: &epoch,
+            shares: Some(&shares),
+            work: &work,
+            workers: 2,
+            follows: false,
+            pairs: &none,
+            sample: None,
+        };
+        price(name, &job, rates).unwrap().seconds
+    };
+    // A product and two for its gradients, of each row of three steps.
+    assert_eq!(seconds("pss-ts"), 3.0 * 3.0 * 2.0);
+    assert_eq!(seconds("esdg"), 3.0 * 3.0 * 4.0);
+}

@@ -1,5 +1,4 @@
-//! The few functions of MPI that are used, as a [`Wire`]. All of them return at once, but for the sum of
-//! those who have all come to it.
+//! The few functions of MPI that are used, as a [`Wire`]. All of them return at once.
 //!
 //! One thread at a time is in here, whichever it is: that is what was asked of MPI at the beginning
 //! (`MPI_THREAD_SERIALIZED`), and `&mut self` sees to it.
@@ -17,14 +16,10 @@ use super::calls::{self, check, is_done};
 use super::parcel::{self, Leaving, Sender};
 use crate::error::{Error, Result};
 use crate::remote::spare::Spare;
-use crate::remote::wire::{Arrival, Lane, Order, Wire};
-use crate::traffic::slice;
+use crate::remote::wire::{Arrival, Lane, Wire};
 
 /// Numbers of a message from which on the wire is what takes the time.
 const MUCH: usize = 1 << 14;
-
-/// Numbers that MPI is asked to sum at a time on one machine: what it reads, it finds in the cache of a core.
-const CACHED: usize = 1 << 17;
 
 /// MPI, opened.
 pub struct Library {
@@ -109,62 +104,6 @@ impl Library {
         self.leaving.push(leaving);
         parcel::send_more(&mut self.leaving, self.comm, &mut self.spare)
     }
-
-    fn sum_in_any_order(&mut self, values: &mut [f32]) -> Result<()> {
-        let mut copied = self.buffer(values.len());
-        copied.extend_from_slice(values);
-        let (from, to) = (copied.as_ptr().cast::<c_void>(), values.as_mut_ptr().cast::<c_void>());
-        let count = values.len() as c_int;
-        // SAFETY: as many numbers as are said, which nobody else touches until it returns.
-        let code =
-            unsafe { ffi::MPI_Allreduce(from, to, count, ffi::RSMPI_FLOAT, ffi::RSMPI_SUM, self.comm) };
-        self.spare.give(copied);
-        check("MPI_Allreduce", code)
-    }
-
-    /// Every worker gets its slice of everybody's numbers, adds them in the order of ranks, and hands the
-    /// sums to all: as many bytes as a sum in any order.
-    fn sum_in_order(&mut self, values: &mut [f32]) -> Result<()> {
-        let slices = (0..self.size).map(|rank| slice(values.len(), self.size, rank));
-        let (starts, counts): (Vec<c_int>, Vec<c_int>) =
-            slices.map(|slice| (slice.start as c_int, slice.len() as c_int)).unzip();
-        let own = counts[self.rank];
-        let (own_starts, own_counts): (Vec<c_int>, Vec<c_int>) =
-            (0..self.size as c_int).map(|rank| (rank * own, own)).unzip();
-        let mut parts = self.buffer(self.size * own as usize);
-        parts.resize(self.size * own as usize, 0.0);
-        // SAFETY: a constant of the library.
-        let (float, comm) = (unsafe { ffi::RSMPI_FLOAT }, self.comm);
-        // SAFETY: as many numbers as are said, at the places that are said, in buffers that nobody else
-        // touches until it returns.
-        let code = unsafe {
-            let (from, to) = (values.as_ptr().cast::<c_void>(), parts.as_mut_ptr().cast::<c_void>());
-            let (sent, received) = ((&counts, &starts), (&own_counts, &own_starts));
-            ffi::MPI_Alltoallv(
-                from,
-                sent.0.as_ptr(),
-                sent.1.as_ptr(),
-                float,
-                to,
-                received.0.as_ptr(),
-                received.1.as_ptr(),
-                float,
-                comm,
-            )
-        };
-        check("MPI_Alltoallv", code)?;
-        let (sums, others) = parts.split_at_mut(own as usize);
-        for part in others.chunks_exact(own.max(1) as usize) {
-            sums.iter_mut().zip(part).for_each(|(sum, value)| *sum += value);
-        }
-        // SAFETY: as above.
-        let code = unsafe {
-            let (from, to) = (sums.as_ptr().cast::<c_void>(), values.as_mut_ptr().cast::<c_void>());
-            ffi::MPI_Allgatherv(from, own, float, to, counts.as_ptr(), starts.as_ptr(), float, comm)
-        };
-        self.spare.give(parts);
-        check("MPI_Allgatherv", code)
-    }
 }
 
 impl Wire for Library {
@@ -220,16 +159,6 @@ impl Wire for Library {
 
     fn recycle(&mut self, words: Vec<f32>) {
         self.spare.give(words);
-    }
-
-    fn sum_at_once(&mut self, values: &mut [f32], order: Order) -> Result<bool> {
-        for piece in values.chunks_mut(CACHED) {
-            match order {
-                Order::Any => self.sum_in_any_order(piece)?,
-                Order::Ranks => self.sum_in_order(piece)?,
-            }
-        }
-        Ok(true)
     }
 
     fn begin_sum(&mut self, values: &[f32]) -> Result<bool> {

@@ -1,13 +1,11 @@
 //! The thread beside a worker: it moves messages while the worker computes, tells others that this one lives,
-//! and notices who does not. It never waits for the wire while the worker is in a sum of the carrier's own,
-//! which returns when all have come to it, or never.
+//! and notices who does not.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::health::Word;
 use super::neighbours::{self, Process};
-use super::stall::Stall;
 use super::{Shared, lock};
 use crate::error::Error;
 
@@ -15,14 +13,10 @@ impl Shared {
     /// What the thread beside the worker does until the end.
     pub(super) fn keep(&self, rank: usize, size: usize) {
         let (mut looked, mut missed) = (Instant::now(), None);
-        let mut stall = Stall::default();
         while !self.ended.load(Ordering::Acquire) {
             // A worker that waits moves messages itself, and two would be in each other's way.
             let under_way = lock(&self.waits).is_none() && self.progress();
-            let lost = match self.summing.load(Ordering::Acquire) {
-                0 => lock(&self.health).lost(),
-                sum => self.stalled(&mut stall, sum),
-            };
+            let lost = lock(&self.health).lost();
             if let Some((lost, silence)) = lost {
                 self.lose(lost, &format!("has been silent for {:.0} s", silence.as_secs_f64()), rank, size);
             }
@@ -40,31 +34,15 @@ impl Shared {
         }
     }
 
-    /// Shows that this worker lives, if it is time for that. What cannot be said now is said at the next
-    /// occasion.
+    /// Shows that this worker lives, if it is time for that.
     fn beat(&self) {
         if !lock(&self.health).is_due() {
             return;
         }
         let waits = lock(&self.waits).map(|(from, _)| from);
         // Not with the lock: threads that move messages take the wire first.
-        let mut watched = lock(&self.health).watched();
-        if !watched.all(|to| self.say(to, &Word::Beat(waits))) {
-            lock(&self.health).beat_again();
-        }
-    }
-
-    /// Who keeps the sum that the worker is in from ending, and for how long, once that is longer than the
-    /// deadline.
-    fn stalled(&self, stall: &mut Stall, sum: u64) -> Option<(usize, Duration)> {
-        let others = self.others.get()?;
-        let found = stall.look(sum, &others.neighbours);
-        let mut stalled = lock(&self.stalled);
-        // The sum may have ended meanwhile: then nobody is waited for.
-        *stalled = found.filter(|_| self.summing.load(Ordering::Acquire) == sum);
-        let (rank, since) = (*stalled)?;
-        let deadline = lock(&self.health).deadline();
-        Some((rank, since.elapsed())).filter(|(_, time)| *time > deadline)
+        let watched = lock(&self.health).watched();
+        watched.for_each(|to| self.say(to, &Word::Beat(waits)));
     }
 
     /// A worker of this machine that has not done its part, and whose process is gone.
@@ -74,8 +52,7 @@ impl Shared {
         gone.copied().find(|&(rank, _)| !lock(&self.health).is_done(rank))
     }
 
-    /// A worker counts as lost, and everybody is told, unless the group is at its end already. Who is in a
-    /// sum, and cannot be told, finds it out in the same way.
+    /// A worker counts as lost, and everybody is told, unless the group is at its end already.
     fn lose(&self, lost: usize, how: &str, rank: usize, size: usize) {
         if self.failed().is_some() {
             return;

@@ -4,13 +4,11 @@
 //! instead of waiting for each other.
 
 use std::cell::Cell;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use super::health::BEAT;
+use super::board::{self, Board};
 use super::inbox::seal;
-use super::neighbours::LOOK;
-use super::wire::{Lane, Order};
+use super::wire::Lane;
 use super::{Remote, lock};
 use crate::Comm;
 use crate::call::Call;
@@ -20,16 +18,6 @@ use crate::traffic::{all_reduce_bytes, slice};
 
 /// Numbers of all workers together up to which each sums everything itself: one way instead of two.
 const FEW: usize = 8192;
-
-/// Numbers that workers of one machine sum at a time: what is copied, sent and added stays in the cache of a
-/// core.
-const PIECE: usize = 1 << 17;
-
-/// Numbers that the carrier adds at a time where others cannot be heard meanwhile: a fraction of a second.
-const AT_ONCE: usize = 1 << 24;
-
-/// Numbers from which on the carrier's own sum is worth it on one machine.
-const ENOUGH: usize = 1 << 12;
 
 /// Numbers from which on the wire is what takes the time.
 const MUCH: usize = 1 << 14;
@@ -47,16 +35,22 @@ impl Remote {
 
     /// The next part of a collective from a worker; an error where that worker means another one.
     fn part(&self, from: usize, number: u64, call: Call) -> Result<Vec<f32>> {
-        let (theirs, words) = self.wait(from, || lock(&self.shared.inbox).part(number, from))?;
-        if theirs == call.code() {
-            return Ok(words);
-        }
+        let (theirs, words) = self.wait(from, || {
+            // Who has come to a sum instead sends nothing.
+            let at_board = || self.board.as_ref()?.latest(from).filter(|about| about.0 == number);
+            let elsewhere = || at_board().map(|(_, theirs)| (theirs, Vec::new()));
+            lock(&self.shared.inbox).part(number, from).or_else(elsewhere)
+        })?;
+        if theirs == call.code() { Ok(words) } else { Err(self.disagreement(call, from, theirs)) }
+    }
+
+    fn disagreement(&self, call: Call, from: usize, theirs: u64) -> Error {
         let theirs = Call::of(theirs).map_or("something else".to_owned(), |call| call.to_string());
-        Err(Error::usage(format!(
+        Error::usage(format!(
             "workers do not agree: worker {} calls {call}, worker {from} calls {theirs}; all must make the \
              same calls in the same order",
             self.rank
-        )))
+        ))
     }
 
     /// Begins a collective: its number, while it lasts.
@@ -74,24 +68,82 @@ impl Remote {
         let mut turn = lock(&self.turn);
         let number = self.begin(call, &mut turn)?;
         self.counters.all_reduce(all_reduce_bytes(numbers, size, self.rank));
-        let summed = match self.watched {
-            // Where they are few, to come together for the carrier's own sum would take as long as to sum.
-            true => numbers > ENOUGH && self.sum_together(values, number, call)?,
-            false => self.native_sums && self.sum_meanwhile(values, number, call)?,
-        };
-        if summed {
+        if let Some(board) = &self.board {
+            return self.sum_at_board(board, values, number, call);
+        }
+        if self.native_sums && self.sum_meanwhile(values, number, call)? {
             return Ok(());
         }
         if numbers.saturating_mul(size) <= FEW {
             return self.sum_all(values, number, call);
         }
-        // Over a wire of several machines one large piece takes less than many: each waits for its turn.
-        let piece = if self.local { PIECE / size * size } else { numbers };
-        values.chunks_mut(piece.max(size)).try_for_each(|piece| self.sum_slices(piece, number, call))
+        self.sum_slices(values, number, call)
     }
 
-    /// Each worker sums a slice, and sends it to all others. Whole pieces have slices of the same length, so
-    /// that a sum sends as many bytes in pieces as at once.
+    /// Sums through memory that all share, as much as there is room for at a time.
+    fn sum_at_board(&self, board: &Board, values: &mut [f32], number: u64, call: Call) -> Result<()> {
+        // Also where there is nothing to sum, all come here.
+        if values.is_empty() {
+            return self.at_board(board, number, call);
+        }
+        values.chunks_mut(board::ROOM).try_for_each(|values| self.sum_room(board, values, number, call))
+    }
+
+    #[allow(unsafe_code)]
+    fn sum_room(&self, board: &Board, values: &mut [f32], number: u64, call: Call) -> Result<()> {
+        let (numbers, size) = (values.len(), self.size);
+        board.turn();
+        // SAFETY: the room was read two sums ago, and all have posted the one between since.
+        unsafe { board.write(0, values) };
+        self.at_board(board, number, call)?;
+        // Two read as much of each other whether they sum all or halves.
+        let all = size <= 2 || numbers.saturating_mul(size) <= FEW;
+        let own = if all { 0..numbers } else { slice(numbers, size, self.rank) };
+        let sums = &mut values[own.clone()];
+        for rank in 0..size {
+            // SAFETY: all have posted what they wrote. In the next phase each writes to its own slice alone,
+            // which nobody else reads in this one.
+            let theirs = unsafe { board.read(rank, own.clone()) };
+            match rank {
+                0 => sums.copy_from_slice(theirs),
+                _ => sums.iter_mut().zip(theirs).for_each(|(sum, value)| *sum += value),
+            }
+        }
+        if all {
+            return Ok(());
+        }
+        // SAFETY: nobody else reads this slice before this worker has posted.
+        unsafe { board.write(own.start, sums) };
+        self.at_board(board, number, call)?;
+        for rank in self.others() {
+            let theirs = slice(numbers, size, rank);
+            // SAFETY: all have posted their sums, and write to the other room next.
+            values[theirs.clone()].copy_from_slice(unsafe { board.read(rank, theirs) });
+        }
+        Ok(())
+    }
+
+    /// Comes to the next phase at the memory that all share, and returns when all others have.
+    fn at_board(&self, board: &Board, number: u64, call: Call) -> Result<()> {
+        let phase = board.post((number, call.code()));
+        for from in self.others() {
+            let here = || board.posted(from, phase);
+            let about = match self.patience.look(here) {
+                Some(about) => about,
+                // Who has come to something else sends a part of it.
+                None => self.wait(from, || {
+                    let elsewhere = || lock(&self.shared.inbox).part(number, from);
+                    here().or_else(|| elsewhere().map(|(theirs, _)| (number, theirs)))
+                })?,
+            };
+            if about != (number, call.code()) {
+                return Err(self.disagreement(call, from, about.1));
+            }
+        }
+        Ok(())
+    }
+
+    /// Each worker sums a slice, and sends it to all others.
     fn sum_slices(&self, values: &mut [f32], number: u64, call: Call) -> Result<()> {
         let (numbers, size) = (values.len(), self.size);
         let own = slice(numbers, size, self.rank);
@@ -161,20 +213,8 @@ impl Remote {
         Ok(parts)
     }
 
-    /// The carrier's own sum of workers of one machine; whether it has one. All come together before it: whom
-    /// they wait for is known by then, and those who came for something else find out.
-    fn sum_together(&self, values: &mut [f32], number: u64, call: Call) -> Result<bool> {
-        for piece in values.chunks_mut(AT_ONCE) {
-            self.come_together(number, call)?;
-            if !self.sum_at_once(piece)? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    /// The same between machines, whose sum is asked for again and again: the wire is needed for signs of
-    /// life.
+    /// The carrier's own sum over workers of several machines, where it has one; whether it was taken. It is
+    /// asked for again and again: the wire is needed for signs of life.
     fn sum_meanwhile(&self, values: &mut [f32], number: u64, call: Call) -> Result<bool> {
         self.come_together(number, call)?;
         if !lock(&self.shared.wire).begin_sum(values)? {
@@ -182,7 +222,9 @@ impl Remote {
         }
         let begun = Instant::now();
         loop {
-            if let Some(sums) = lock(&self.shared.wire).sum()? {
+            // The wire is free again before the buffer goes back to it.
+            let summed = lock(&self.shared.wire).sum()?;
+            if let Some(sums) = summed {
                 values.copy_from_slice(&sums);
                 self.recycle(sums);
                 return Ok(true);
@@ -192,24 +234,6 @@ impl Remote {
             }
             self.patience.pause(begun.elapsed(), true);
         }
-    }
-
-    /// A sum that returns when it is done. The thread beside this one, which cannot send anything meanwhile,
-    /// watches it by the clock.
-    fn sum_at_once(&self, values: &mut [f32]) -> Result<bool> {
-        let (shared, begun) = (&self.shared, Instant::now());
-        // Before the wire is taken: who does not get it must know why.
-        shared.summing.store(shared.begun.elapsed().as_nanos().max(1) as u64, Ordering::Release);
-        let order = if self.native_sums { Order::Any } else { Order::Ranks };
-        let summed = lock(&shared.wire).sum_at_once(values, order);
-        if begun.elapsed() > BEAT {
-            lock(&shared.health).listen_anew();
-        }
-        shared.summing.store(0, Ordering::Release);
-        if begun.elapsed() > LOOK {
-            *lock(&shared.stalled) = None;
-        }
-        summed
     }
 
     /// Returns when all have come here.
@@ -270,7 +294,10 @@ impl Remote {
     pub(super) fn meet(&self) -> Result<()> {
         let mut turn = lock(&self.turn);
         let number = self.begin(Call::Barrier, &mut turn)?;
-        self.come_together(number, Call::Barrier)
+        match &self.board {
+            Some(board) => self.at_board(board, number, Call::Barrier),
+            None => self.come_together(number, Call::Barrier),
+        }
     }
 }
 
@@ -288,13 +315,14 @@ fn cut_off(from: usize) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use super::super::wire::{Arrival, Order, Wire};
+    use super::super::wire::{Arrival, Wire};
     use super::super::{Options, Remote};
     use crate::Comm;
     use crate::error::Result;
 
     /// A worker alone, whose carrier comes to sums that nobody else would come to.
-    struct Sums;
+    #[derive(Default)]
+    struct Sums(Option<Vec<f32>>);
 
     impl Wire for Sums {
         fn rank(&self) -> usize {
@@ -313,26 +341,27 @@ mod tests {
             Ok(false)
         }
 
-        fn sum_at_once(&mut self, values: &mut [f32], order: Order) -> Result<bool> {
-            let more = if order == Order::Any { 100.0 } else { 200.0 };
-            values.iter_mut().for_each(|value| *value += more);
+        fn begin_sum(&mut self, values: &[f32]) -> Result<bool> {
+            self.0 = Some(values.iter().map(|value| value + 100.0).collect());
             Ok(true)
+        }
+
+        fn sum(&mut self) -> Result<Option<Vec<f32>>> {
+            Ok(self.0.take())
         }
 
         fn close(&mut self, _: bool) {}
     }
 
-    /// Guards `parallel.sums`: the carrier sums in the order that was asked for, where that is worth it.
+    /// Guards `parallel.sums`: the carrier sums where that was asked for.
     #[test]
     fn sums_are_the_carriers_where_they_may_be() {
-        let much = super::AT_ONCE + 7;
-        let cases = [(true, much, 103.0), (true, 2, 3.0), (false, much, 203.0), (false, 2, 3.0)];
-        for (native_sums, numbers, expected) in cases {
+        for (native_sums, expected) in [(true, 103.0), (false, 3.0)] {
             let options = Options { native_sums, ..Options::default() };
-            let comm = Remote::connect(Box::new(Sums), "here", options).unwrap();
-            let mut values = vec![3.0; numbers];
+            let comm = Remote::connect(Box::new(Sums::default()), "here", options).unwrap();
+            let mut values = vec![3.0; 1000];
             comm.all_reduce(&mut values).unwrap();
-            assert!(values.iter().all(|value| *value == expected), "{native_sums} {numbers}");
+            assert!(values.iter().all(|value| *value == expected), "{native_sums}");
         }
     }
 }

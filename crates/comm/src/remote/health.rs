@@ -124,18 +124,8 @@ impl Health {
         due
     }
 
-    /// The last sign of life was not sent.
-    pub fn beat_again(&mut self) {
-        self.beaten = None;
-    }
-
-    /// How long a worker may be silent.
-    pub fn deadline(&self) -> Duration {
-        self.deadline
-    }
-
     /// Nobody was heard because nobody listened.
-    pub fn listen_anew(&mut self) {
+    fn listen_anew(&mut self) {
         self.heard.fill(Instant::now());
     }
 

@@ -5,16 +5,17 @@
 //! waits for longer than the deadline for a worker of whom nothing is heard.
 //!
 //! Sums are taken in the order of ranks, each worker summing its slice of the numbers: the same bits as with
-//! threads, and as few bytes as any way of summing takes.
+//! threads, and as few bytes as any way of summing takes. Workers of one machine sum through memory that they
+//! share.
 
 mod beside;
+mod board;
 mod collectives;
 pub mod health;
 mod inbox;
 pub mod neighbours;
 mod patience;
 pub mod spare;
-mod stall;
 pub mod wire;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -22,9 +23,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use board::Board;
 use health::{Health, Word};
 use inbox::{Inbox, TRAILER, seal};
-use neighbours::Process;
+use neighbours::{Process, Seat};
 use patience::Patience;
 use wire::{Arrival, Lane, Wire};
 
@@ -64,11 +66,6 @@ struct Shared {
     /// Why the group is at an end.
     end: Arc<OnceLock<End>>,
     ended: AtomicBool,
-    /// When the carrier's own sum was begun that this worker is in, in nanoseconds since the beginning; 0
-    /// where it is in none. Nobody else gets to the wire until it returns.
-    summing: AtomicU64,
-    /// Whom such a sum waits for, once it lasts.
-    stalled: Mutex<Option<(usize, Instant)>>,
     /// Whether somebody wants to know at once who is there.
     alarm: Arc<AtomicBool>,
     /// When something last moved, in nanoseconds since the beginning.
@@ -93,10 +90,8 @@ pub struct Remote {
     counters: Counters,
     patience: Patience,
     native_sums: bool,
-    /// Whether all are on one machine.
-    local: bool,
-    /// Whether the processes of all others can be watched: who is missed needs not to be heard for that.
-    watched: bool,
+    /// Memory that all share, where they can.
+    board: Option<Board>,
     /// The number of the next collective; held during one.
     turn: Mutex<u64>,
 }
@@ -159,26 +154,10 @@ impl Shared {
         self.end.get().map(|end| &end.error)
     }
 
-    /// Whether it could be said.
-    fn say(&self, to: usize, word: &Word) -> bool {
-        let Some(mut wire) = self.free_wire() else { return false };
-        let sent = wire.send(to, Lane::Health, word.packed());
+    fn say(&self, to: usize, word: &Word) {
+        let sent = lock(&self.wire).send(to, Lane::Health, word.packed());
         if let Err(error) = sent {
             self.fail(error);
-        }
-        true
-    }
-
-    /// The wire, unless the worker is in a sum of the carrier's own, which may last for as long as others
-    /// like.
-    fn free_wire(&self) -> Option<MutexGuard<'_, Box<dyn Wire>>> {
-        loop {
-            match self.wire.try_lock() {
-                Ok(wire) => return Some(wire),
-                Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
-                Err(TryLockError::WouldBlock) if self.summing.load(Ordering::Acquire) != 0 => return None,
-                Err(TryLockError::WouldBlock) => std::thread::yield_now(),
-            }
         }
     }
 
@@ -193,15 +172,10 @@ impl Remote {
     /// An endpoint over a wire, whose other ends are opened by the others at the same time. `host` is the
     /// machine that this worker is on.
     pub fn connect(wire: Box<dyn Wire>, host: &str, options: Options) -> Result<Remote> {
-        Remote::connect_as(wire, host, Process::this(), options)
+        Remote::connect_as(wire, Seat::of_this(host), options)
     }
 
-    fn connect_as(
-        wire: Box<dyn Wire>,
-        host: &str,
-        process: Option<Process>,
-        options: Options,
-    ) -> Result<Remote> {
+    fn connect_as(wire: Box<dyn Wire>, seat: Seat, options: Options) -> Result<Remote> {
         let (rank, size) = (wire.rank(), wire.size());
         let begun = Instant::now();
         let shared = Arc::new(Shared {
@@ -212,8 +186,6 @@ impl Remote {
             waits: Mutex::new(None),
             end: Arc::default(),
             ended: AtomicBool::new(false),
-            summing: AtomicU64::new(0),
-            stalled: Mutex::new(None),
             alarm: Arc::default(),
             moved: AtomicU64::new(0),
             begun,
@@ -230,24 +202,34 @@ impl Remote {
             counters: Counters::default(),
             patience: Patience::alone(),
             native_sums: options.native_sums,
-            local: false,
-            watched: false,
+            board: None,
             turn: Mutex::new(0),
         };
-        let texts = remote.all_gather(neighbours::described(host, process).as_bytes())?;
-        let all: Vec<_> = texts.iter().map(|text| neighbours::read(&String::from_utf8_lossy(text))).collect();
+        let texts = remote.all_gather(seat.described().as_bytes())?;
+        let all: Vec<Seat> = texts.iter().map(|text| Seat::read(&String::from_utf8_lossy(text))).collect();
         let neighbours = neighbours::watched(rank, &all);
-        remote.watched = neighbours.len() + 1 == size;
-        let hosts = all.into_iter().map(|(host, _)| host).collect();
+        let all_near = neighbours.len() + 1 == size;
+        let sharing = all.iter().filter(|other| seat.shares_cores(other)).count();
+        let hosts = all.into_iter().map(|seat| seat.host).collect();
         // It is set once, here.
         let _ = remote.shared.others.set(Others { hosts, neighbours });
-        remote.patience = Patience::among(remote.beside());
+        remote.patience = Patience::among(sharing);
         let near: Vec<bool> = (0..size).map(|other| remote.host(other) == remote.host(rank)).collect();
-        remote.local = !near.contains(&false);
         lock(&remote.shared.wire).meet(near);
+        remote.board = if all_near && size > 1 { remote.shared_board()? } else { None };
         // What was said so far is not part of the work.
         remote.counters = Counters::default();
         Ok(remote)
+    }
+
+    /// Memory that all share; nothing where one of them cannot reach it.
+    fn shared_board(&self) -> Result<Option<Board>> {
+        let made = if self.rank == 0 { Board::create(self.size).ok() } else { None };
+        let name = made.as_ref().map_or(String::new(), |(_, name)| name.clone());
+        let name = String::from_utf8_lossy(&self.tell_all(0, name.into_bytes())?).into_owned();
+        let board = Board::open(&name, self.rank, self.size).ok();
+        let reached = self.gather(&[u8::from(board.is_some())])?;
+        Ok(board.filter(|_| reached.iter().all(|reached| *reached == [1])))
     }
 
     /// An error where there is no worker `rank`.
@@ -408,9 +390,6 @@ impl Comm for Remote {
     }
 
     fn waits_for(&self) -> Option<(usize, Duration)> {
-        if let Some((rank, since)) = *lock(&self.shared.stalled) {
-            return Some((rank, since.elapsed()));
-        }
         let (from, since) = (*lock(&self.shared.waits))?;
         Some((lock(&self.shared.health).cause(from), since.elapsed()))
     }

@@ -1,6 +1,7 @@
 //! Processes of this machine: whether they live, as the system says. A process that was killed is missed at
 //! once, and not only when it has been silent for longer than the deadline.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// How often they are looked for.
@@ -36,43 +37,74 @@ impl Process {
         (!matches!(state, "Z" | "X" | "x")).then_some(Process { id, begun })
     }
 
-    /// What it has computed since it was begun, in ticks of the system; nothing where it is gone.
-    pub fn worked(&self) -> Option<u64> {
-        let facts = std::fs::read_to_string(format!("/proc/{}/stat", self.id)).ok()?;
-        let mut facts = facts.rsplit_once(')')?.1.split_whitespace().skip(11);
-        // For itself, and in the system for it.
-        let mut ticks = || facts.next()?.parse::<u64>().ok();
-        Some(ticks()? + ticks()?)
-    }
-
     /// Whether it lives.
     pub fn lives(&self) -> bool {
         Process::living(self.id).as_ref() == Some(self)
     }
 }
 
-/// The name of a machine and a process of it, as one text.
-pub fn described(host: &str, process: Option<Process>) -> String {
-    process.map_or(host.to_owned(), |Process { id, begun }| format!("{host}\n{id} {begun}"))
+/// Where a worker is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Seat {
+    /// The name of its machine.
+    pub host: String,
+    /// Its process, where the system tells.
+    pub process: Option<Process>,
+    /// The cores that it may use, as the system lists them; nothing where it does not.
+    pub cores: String,
 }
 
-/// What such a text says.
-pub fn read(text: &str) -> (String, Option<Process>) {
-    let (host, process) = text.split_once('\n').unwrap_or((text, ""));
-    let number = |part: Option<&str>| part?.parse::<u64>().ok();
-    let mut parts = process.split(' ');
-    let (id, begun) = (number(parts.next()), number(parts.next()));
-    let process = id.and_then(|id| u32::try_from(id).ok()).zip(begun);
-    (host.to_owned(), process.map(|(id, begun)| Process { id, begun }))
+impl Seat {
+    /// That of this process.
+    pub fn of_this(host: &str) -> Seat {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let cores = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+        let cores = cores.unwrap_or_default().trim().to_owned();
+        Seat { host: host.to_owned(), process: Process::this(), cores }
+    }
+
+    /// As a text.
+    pub fn described(&self) -> String {
+        let process = self.process.map(|Process { id, begun }| format!("{id} {begun}"));
+        format!("{}\n{}\n{}", self.host, process.unwrap_or_default(), self.cores)
+    }
+
+    /// What such a text says.
+    pub fn read(text: &str) -> Seat {
+        let mut lines = text.split('\n');
+        let mut line = || lines.next().unwrap_or_default();
+        let (host, process, cores) = (line().to_owned(), line(), line().to_owned());
+        let number = |part: Option<&str>| part?.parse::<u64>().ok();
+        let mut parts = process.split(' ');
+        let (id, begun) = (number(parts.next()), number(parts.next()));
+        let process = id.and_then(|id| u32::try_from(id).ok()).zip(begun);
+        Seat { host, process: process.map(|(id, begun)| Process { id, begun }), cores }
+    }
+
+    /// Whether both may be on the same core at a time. Launchers may give each worker cores of its own.
+    pub fn shares_cores(&self, other: &Seat) -> bool {
+        let (mine, theirs) = (listed(&self.cores), listed(&other.cores));
+        let known = !mine.is_empty() && !theirs.is_empty();
+        self.host == other.host && !(known && mine.is_disjoint(&theirs))
+    }
+}
+
+/// The numbers in a list such as `0-3,8`.
+fn listed(cores: &str) -> BTreeSet<usize> {
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some(first.parse().ok()?..=last.parse().ok()?)
+    };
+    cores.split(',').filter_map(range).flatten().collect()
 }
 
 /// Those whose processes can be watched from here: of this machine, and seen from this process as they see
 /// themselves. Containers may share the name of a machine, but not its processes.
-pub fn watched(rank: usize, all: &[(String, Option<Process>)]) -> Vec<(usize, Process)> {
-    let mine = all.get(rank).map(|(host, _)| host);
-    let others = all.iter().enumerate().filter(|(other, (host, _))| *other != rank && Some(host) == mine);
+pub fn watched(rank: usize, all: &[Seat]) -> Vec<(usize, Process)> {
+    let mine = all.get(rank).map(|seat| &seat.host);
+    let others = all.iter().enumerate().filter(|(other, seat)| *other != rank && Some(&seat.host) == mine);
     others
-        .filter_map(|(other, (_, process))| Some((other, (*process)?)))
+        .filter_map(|(other, seat)| Some((other, seat.process?)))
         .filter(|(_, process)| process.lives())
         .collect()
 }
@@ -81,12 +113,27 @@ pub fn watched(rank: usize, all: &[(String, Option<Process>)]) -> Vec<(usize, Pr
 mod tests {
     use super::*;
 
+    fn seat(host: &str, process: Option<Process>, cores: &str) -> Seat {
+        Seat { host: host.into(), process, cores: cores.into() }
+    }
+
     #[test]
     fn texts_survive() {
         let process = Some(Process { id: 7, begun: 99 });
-        assert_eq!(read(&described("näme", process)), ("näme".into(), process));
-        assert_eq!(read(&described("a b", None)), ("a b".into(), None));
-        assert_eq!(read("a\nx y"), ("a".into(), None));
+        for seat in [seat("näme", process, "0-3,8"), seat("a b", None, ""), seat("", process, "1")] {
+            assert_eq!(Seat::read(&seat.described()), seat);
+        }
+        assert_eq!(Seat::read("a\nx y"), seat("a", None, ""));
+    }
+
+    #[test]
+    fn cores_are_shared_unless_each_has_its_own() {
+        let share = |one: &str, other: &str| seat("a", None, one).shares_cores(&seat("a", None, other));
+        assert!(share("0-1", "0-1") && share("0-3,8", "8") && share("", "2") && share("x", "2"));
+        assert!(!share("0", "1") && !share("0-3", "4-7,9"));
+        assert!(!seat("a", None, "0").shares_cores(&seat("b", None, "0")), "other machines");
+        #[cfg(target_os = "linux")]
+        assert!(!listed(&Seat::of_this("here").cores).is_empty());
     }
 
     #[cfg(target_os = "linux")]
@@ -98,7 +145,7 @@ mod tests {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let process = Process::living(child.id()).unwrap();
         let all = [("a", Some(this)), ("a", Some(process)), ("b", Some(process)), ("a", None)];
-        let all = all.map(|(host, process)| (host.to_owned(), process));
+        let all = all.map(|(host, process)| seat(host, process, ""));
         assert_eq!(watched(0, &all), [(1, process)], "of this machine alone");
         child.kill().unwrap();
         // Nobody has asked for its exit code: it has its number still.

@@ -7,10 +7,15 @@ use std::time::Duration;
 const SHORTEST: Duration = Duration::from_micros(50);
 const LONGEST: Duration = Duration::from_millis(1);
 
+/// Looks at memory before asking for messages, and how many of them let others work in between.
+const LOOKS: usize = 1000;
+const YIELDS: usize = 20;
+
 /// How long to look before sleeping.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
     looks: Duration,
+    spins: usize,
 }
 
 impl Patience {
@@ -19,11 +24,28 @@ impl Patience {
         Patience::among(1)
     }
 
-    /// Beside this many workers of the machine, itself included.
+    /// Beside this many workers that may use the same cores, itself included.
     pub fn among(workers: usize) -> Patience {
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
-        let looks = if workers <= cores { Duration::from_millis(2) } else { Duration::from_micros(20) };
-        Patience { looks }
+        match workers <= cores {
+            true => Patience { looks: Duration::from_millis(2), spins: LOOKS - YIELDS },
+            false => Patience { looks: Duration::from_micros(20), spins: 0 },
+        }
+    }
+
+    /// Looks for a short while, without asking for messages: what comes through memory comes within
+    /// microseconds where others are at it.
+    pub fn look<T>(&self, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+        for number in 0..LOOKS {
+            if let Some(found) = look() {
+                return Some(found);
+            }
+            match number < self.spins {
+                true => std::hint::spin_loop(),
+                false => std::thread::yield_now(),
+            }
+        }
+        None
     }
 
     /// Passes the time between two looks, after having waited this long: the longer that was, the longer, so

@@ -233,7 +233,8 @@ fn a_killed_process_is_lost_at_once() {
         // The third is on another machine, and has to be told.
         let host = if rank == 2 { "far" } else { "near" };
         let options = Options { deadline: LONG, ..Options::default() };
-        Remote::connect_as(Box::new(wire), host, process, options).unwrap()
+        let seat = Seat { process, ..Seat::of_this(host) };
+        Remote::connect_as(Box::new(wire), seat, options).unwrap()
     };
     let remotes: Vec<Remote> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..3).map(|rank| scope.spawn(move || connect(rank))).collect();
@@ -251,89 +252,61 @@ fn a_killed_process_is_lost_at_once() {
     child.wait().unwrap();
 }
 
-/// A carrier whose sum does not end until it is told to, as MPI's with a worker that does not come.
-struct Stuck {
-    queues: Queues,
-    ends: Arc<AtomicBool>,
-}
-
-impl Wire for Stuck {
-    fn rank(&self) -> usize {
-        self.queues.rank
-    }
-
-    fn size(&self) -> usize {
-        self.queues.size()
-    }
-
-    fn send(&mut self, to: usize, lane: Lane, words: Vec<f32>) -> Result<()> {
-        self.queues.send(to, lane, words)
-    }
-
-    fn poll(&mut self, arrived: &mut Vec<Arrival>) -> Result<bool> {
-        self.queues.poll(arrived)
-    }
-
-    fn sum_at_once(&mut self, _: &mut [f32], _: wire::Order) -> Result<bool> {
-        while !self.ends.load(Ordering::Relaxed) {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        Ok(true)
-    }
-
-    fn close(&mut self, _: bool) {}
-}
-
-/// Guards that a sum of the carrier's own hides nobody's end: who is killed in it is missed at once, and
-/// who is stopped in it is named while it is waited for, and lost after the deadline.
+/// Guards that who waits in a sum through shared memory learns of everybody's end: who is killed is missed at
+/// once, and who falls silent is named while it is waited for, and lost after the deadline.
 #[cfg(target_os = "linux")]
 #[test]
-fn who_is_lost_in_a_sum_of_the_carriers_own_is_missed() {
+fn who_is_lost_while_others_sum_is_missed() {
     for (deadline, killed) in [(LONG, true), (Duration::from_secs(2), false)] {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-        let (id, ends) = (child.id(), Arc::new(AtomicBool::new(false)));
+        let (id, cut) = (child.id(), Arc::new(AtomicBool::new(false)));
         let queues: Vec<Queue> = (0..2).map(|_| Queue::default()).collect();
         let connect = |rank: usize| {
-            let queues = Queues { rank, queues: queues.clone(), cut: Arc::default() };
-            let wire = Stuck { queues, ends: ends.clone() };
+            let cut = if rank == 1 { cut.clone() } else { Arc::default() };
+            let wire = Queues { rank, queues: queues.clone(), cut };
             let process = if rank == 1 { Process::living(id) } else { Process::this() };
-            let options = Options { deadline, native_sums: true };
-            Remote::connect_as(Box::new(wire), "here", process, options).unwrap()
+            let options = Options { deadline, ..Options::default() };
+            let seat = Seat { process, ..Seat::of_this("here") };
+            Remote::connect_as(Box::new(wire), seat, options).unwrap()
         };
         std::thread::scope(|scope| {
-            let work = |rank: usize| {
-                let comm = connect(rank);
-                comm.all_reduce(&mut vec![1.0; 100_000]).unwrap();
-                comm.end()
-            };
-            let other = scope.spawn(move || work(1));
+            let other = scope.spawn(|| connect(1));
             let comm = connect(0);
-            let (waits, early, late) = std::thread::scope(|scope| {
-                scope.spawn(|| comm.all_reduce(&mut vec![1.0; 100_000]).unwrap());
-                let end = || comm.end().unwrap().get().cloned();
-                std::thread::sleep(Duration::from_millis(1500));
-                let (waits, early) = (comm.waits_for().map(|(rank, _)| rank), end());
-                if killed {
-                    child.kill().unwrap();
-                }
-                std::thread::sleep(Duration::from_millis(1500));
-                let late = end();
-                ends.store(true, Ordering::Relaxed);
-                (waits, early, late)
-            });
-            assert_eq!((waits, early), (Some(1), None), "it was heard a moment ago");
+            let other = other.join().unwrap();
+            assert!(comm.board.is_some() && other.board.is_some());
+            let summing = scope.spawn(|| (comm.all_reduce(&mut [1.0; 10]), comm));
+            std::thread::sleep(Duration::from_millis(300));
             let expected = match killed {
-                true => format!("on here has died: its process {id} is gone"),
-                false => "on here has been silent for 2 s".to_owned(),
+                true => {
+                    child.kill().unwrap();
+                    format!("on here has died: its process {id} is gone")
+                }
+                false => {
+                    cut.store(true, Ordering::Relaxed);
+                    "on here has been silent for 2 s".to_owned()
+                }
             };
-            assert_eq!(late, Some(End { error: Error::peer(1, expected), code: 0 }));
-            assert_eq!(comm.waits_for(), None);
+            let (summed, comm) = summing.join().unwrap();
+            assert_eq!(summed, Err(Error::peer(1, expected)));
             drop(comm);
-            drop(other.join().unwrap());
+            other.shared.fail(Error::peer(0, "has gone"));
         });
         // It may be gone already.
         let _ = child.kill();
         child.wait().unwrap();
+    }
+}
+
+/// One sums through shared memory, another sends messages: both learn that they do not agree.
+#[cfg(target_os = "linux")]
+#[test]
+fn workers_that_came_for_different_things_find_out() {
+    for together in [|comm: &Remote| comm.all_gather(&[1]).map(drop), |comm: &Remote| comm.barrier()] {
+        let said = together_on(2, 2, LONG, |comm, _| {
+            let done = if comm.rank() == 0 { comm.all_reduce(&mut [1.0; 3]) } else { together(&comm) };
+            done.unwrap_err().to_string()
+        });
+        assert!(said.iter().any(|said| said.contains("calls all_reduce of 3 numbers")), "{said:?}");
     }
 }
 

@@ -30,15 +30,6 @@ pub struct Arrival {
     pub words: Vec<f32>,
 }
 
-/// The order in which numbers of several workers are added: sums of floats depend on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
-    /// By rank: the same bits as with threads.
-    Ranks,
-    /// As the carrier likes.
-    Any,
-}
-
 /// A worker's end of a carrier. Nothing here waits: callers ask again, and look at the clock.
 pub trait Wire: Send {
     /// This worker's number, from 0.
@@ -64,12 +55,6 @@ pub trait Wire: Send {
     /// Takes a buffer back.
     fn recycle(&mut self, words: Vec<f32>) {
         drop(words);
-    }
-
-    /// The carrier's own sum over workers, where it has one that returns when it is done: for workers of one
-    /// machine who have all come to it. Whether it was taken.
-    fn sum_at_once(&mut self, _values: &mut [f32], _order: Order) -> Result<bool> {
-        Ok(false)
     }
 
     /// Begins the carrier's own sum over workers, where it has one.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use kymo_graph::Step;
+use kymo_graph::{Edge, Step};
 
 use super::{Parts, Pricing, WHOLE};
 use crate::batch::Window;
@@ -25,18 +25,26 @@ pub fn snapshot_bytes(vertices: u64, edges: u64, columns: u64) -> u64 {
 /// Bytes of a part of a snapshot as the model has it held.
 fn snapshot(work: &Work, part: &Part) -> u64 {
     let (vertices, features) = (part.own + part.beyond, work.features as u64);
-    match work.held {
+    let held = match work.held {
         Some([edge, vertex]) => edge * part.edges + (vertex + 4 * features) * vertices,
         None => snapshot_bytes(vertices, part.edges, features),
-    }
+    };
+    held + if part.rows == [0; 2] { 0 } else { part_lists(vertices, part.rows.iter().sum()) }
+}
+
+/// Bytes of what there is to a part beside edges and features: which vertices it has, twice, their degrees,
+/// and the rows that go to others and come from them.
+pub fn part_lists(vertices: u64, moved: u64) -> u64 {
+    12 * vertices + 4 * moved
 }
 
 /// Bytes that a reader works in that goes through the edges at some vertices of this many in all: those edges
-/// before and after a step is taken, changes that are put together, as they come in and as they go out, and
-/// what is known of each vertex.
+/// before and after a step is taken, changes that are put together, as they come in and as they go out, the
+/// rows that a part is made from, and what is known of each vertex: by the reader, and while it is looked for
+/// who needs which and where rows begin.
 pub fn reader_bytes(vertices: u64, edges: u64) -> u64 {
-    let (twice, changes, each) = (2 * 8, 2 * 10, 24);
-    edges.saturating_mul(twice + changes).saturating_add(vertices.saturating_mul(each))
+    let (twice, changes, rows, each) = (2 * 8, 2 * 10, 4, 24 + 28);
+    edges.saturating_mul(twice + changes + rows).saturating_add(vertices.saturating_mul(each))
 }
 
 impl Pricing<'_> {
@@ -62,13 +70,19 @@ impl Pricing<'_> {
             }
         }
         let (work, vertices) = (self.job.work, self.job.store.vertices() as u64);
+        // Who looks for the edges at its vertices has all of a step mapped meanwhile.
+        let edges = |all: &Vec<Part>| all.iter().map(|part| part.edges).sum::<u64>();
+        let mapped = match self.shares {
+            Some(_) => size_of::<Edge>() as u64 * parts.values().map(edges).max().unwrap_or(0),
+            None => 0,
+        };
         for (worker, (share, window)) in self.workers.iter_mut().zip(most).enumerate() {
             let mine = || parts.values().filter_map(|all| all.get(worker).or(all.first()));
             let largest = |bytes: &dyn Fn(&Part) -> u64| mine().map(bytes).max().unwrap_or(0);
             share.snapshots = SnapshotBytes {
                 all: mine().map(|part| snapshot(work, part)).sum(),
                 largest: largest(&|part| snapshot(work, part)),
-                reader: largest(&|part| reader_bytes(vertices, part.edges + part.leaving)),
+                reader: mapped + largest(&|part| reader_bytes(vertices, part.edges + part.leaving)),
             };
             let beside = share.snapshots.reader + work.replicated as u64;
             let products: u64 = mine().map(|part| part.own * work.reused).sum();

@@ -97,9 +97,11 @@ impl Sizes {
         Ok(sizes)
     }
 
-    /// Those of a worker's part of the snapshots, as its plan has them.
-    pub fn of_part(share: &Share, mapped: u64) -> Sizes {
+    /// Those of a worker's part of the snapshots, of which there are so many times as its plan knows of: that
+    /// is about the windows that are trained on, and others are evaluated.
+    pub fn of_part(share: &Share, times: f64, mapped: u64) -> Sizes {
         let SnapshotBytes { all, largest, reader } = share.snapshots;
+        let all = (all as f64 * times) as u64;
         let [structure, step, reader, mapped] = [all, largest, reader, mapped].map(|bytes| bytes as usize);
         Sizes { structure, step, reader, mapped, ..Sizes::default() }
     }

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use kymo_graph::{Step, Store, Vertex};
 use kymo_model::{Budget, Graph, ReuseSlots};
+use kymo_plan::price::part_lists;
 use kymo_plan::shares::OwnersKey;
 use kymo_plan::{Neighbourhood, Ownership};
 use kymo_tensor::Device;
@@ -48,7 +49,11 @@ impl Loaded {
             StepRows::Own(rows) => 4 * rows.len(),
             StepRows::Shared(_) => 0,
         };
-        own + self.graph.bytes() as usize
+        let lists = self.vertices.as_ref().zip(self.neighbours.as_ref()).map(|(vertices, neighbours)| {
+            let route = &neighbours.route;
+            part_lists(vertices.len() as u64, (route.rows_sent() + route.rows_received()) as u64)
+        });
+        own + self.graph.bytes() as usize + lists.unwrap_or(0) as usize
     }
 
     /// What it shares with other steps.

@@ -104,7 +104,14 @@ pub fn work(context: &RunContext) -> crate::error::Result<Work> {
     });
     let handed = memory.rows.iter().map(|&columns| (Moves::Handed, columns));
     let neighbours = |movement: &&Movement| movement.moves == Moves::Neighbours;
-    let layers = steps.last().map_or(0, |step| step.iter().filter(neighbours).map(|m| m.columns).sum());
+    let through = |movement: &Movement| movement.columns * if movement.back { 2 } else { 1 };
+    let layers: usize = steps.last().map_or(0, |step| step.iter().filter(neighbours).map(through).sum());
+    // Products of features that are not learnt are the same in every epoch, and none goes back through them.
+    let of_features = match (is_learnt, context.settings.run.keep && context.reused()? > 0) {
+        (true, _) => 2 * width,
+        (false, true) => 0,
+        (false, false) => width,
+    };
     let slots = context.slots();
     let numbers: usize = slots.iter().map(|slot| slot.shape.len()).sum();
     let (asked, weighted) = (context.asked()?, context.store.has_weights()?);
@@ -118,7 +125,7 @@ pub fn work(context: &RunContext) -> crate::error::Result<Work> {
         paired: context.model.width(),
         reduced: GradientSum::length(numbers),
         features: context.inputs.constant_width(),
-        aggregated: width + layers,
+        aggregated: of_features + layers,
         products: context.model.slots().iter().map(|slot| slot.shape.len()).sum(),
         buffers: context.buffers()?,
         reused: context.reused()?,

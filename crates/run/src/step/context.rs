@@ -1,13 +1,15 @@
 //! What does not change while a model is trained, and what all workers of a process have in common: the
 //! settings, the data, the task on it, the inputs and the model.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use kymo_graph::{Step, Store};
 use kymo_model::metric::Metric;
 use kymo_model::{Asked, Memory, Model, Slot};
-use kymo_plan::{Assignment, Epochs};
+use kymo_plan::shares::OwnersKey;
+use kymo_plan::{Assignment, Epochs, Shares};
 
 use super::custom::Custom;
 use super::estimate;
@@ -265,6 +267,26 @@ impl RunContext {
     /// The windows of an epoch.
     pub fn windows(&self) -> Vec<Range<Step>> {
         self.goal.split().windows(&self.settings)
+    }
+
+    /// How many times as many parts of snapshots a worker has in all windows as in those of an epoch: others
+    /// are evaluated.
+    pub fn evaluated_too(&self, shares: &Shares, rank: usize) -> f64 {
+        let parts = |windows: &[Range<Step>]| {
+            let keys = windows
+                .iter()
+                .flat_map(|window| window.clone().map(move |t| (t, shares.structure(window, t).key())));
+            let elsewhere = |key: &OwnersKey| matches!(key, OwnersKey::One(other) if *other != rank);
+            keys.filter(|(_, key)| !elsewhere(key)).collect::<BTreeSet<_>>().len()
+        };
+        let mut windows = self.windows();
+        let trained = parts(&windows);
+        let samples = [Part::Validation, Part::Test].map(|part| self.goal.split().samples(part));
+        windows.extend(samples.into_iter().flatten().map(|sample| match self.goes_through() {
+            true => sample..sample + 1,
+            false => (sample + 1).saturating_sub(self.window)..sample + 1,
+        }));
+        parts(&windows) as f64 / trained.max(1) as f64
     }
 
     /// Edges of each step.

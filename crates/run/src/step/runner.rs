@@ -150,8 +150,13 @@ impl Runner {
                 let first = window.start - run.steps.start;
                 let frames = &frames[first..first + window.len()];
                 let mut exchanged = model.exchange(&mut tape, &params, frames, &before.exchange)?;
-                for (step, frame) in exchanged.steps.iter_mut().zip(frames) {
-                    *step = frame.shuffle(&mut tape, *step)?;
+                // Steps that are here go out before those of others are waited for: all send at a time.
+                // Gradients come back in the reverse order, and do the same.
+                let mut places: Vec<usize> = (0..frames.len()).collect();
+                places.sort_by_key(|&place| tape.shape(exchanged.steps[place]).rows == 0);
+                for place in places {
+                    let step = &mut exchanged.steps[place];
+                    *step = frames[place].shuffle(&mut tape, *step)?;
                 }
                 all.push(exchanged);
             }

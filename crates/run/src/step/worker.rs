@@ -154,7 +154,10 @@ impl Worker {
         let threads = (rayon::current_num_threads() / context.sharing.workers).saturating_sub(on_device);
         let sizes = match (&cells, planned) {
             (None, _) => Some(context.sizes()?),
-            (Some(_), share) => share.map(|share| Sizes::of_part(share, context.store.bytes())),
+            (Some(_), share) => share.zip(part).map(|(share, (shares, _))| {
+                let times = context.evaluated_too(shares, group.rank());
+                Sizes::of_part(share, times, context.store.bytes())
+            }),
         };
         let room = match sizes {
             Some(sizes) => {
