@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use kymo_graph::{Edge, Step};
+use kymo_graph::Step;
 
 use super::{Parts, Pricing, WHOLE};
 use crate::batch::Window;
@@ -70,19 +70,13 @@ impl Pricing<'_> {
             }
         }
         let (work, vertices) = (self.job.work, self.job.store.vertices() as u64);
-        // Who looks for the edges at its vertices has all of a step mapped meanwhile.
-        let edges = |all: &Vec<Part>| all.iter().map(|part| part.edges).sum::<u64>();
-        let mapped = match self.shares {
-            Some(_) => size_of::<Edge>() as u64 * parts.values().map(edges).max().unwrap_or(0),
-            None => 0,
-        };
         for (worker, (share, window)) in self.workers.iter_mut().zip(most).enumerate() {
             let mine = || parts.values().filter_map(|all| all.get(worker).or(all.first()));
             let largest = |bytes: &dyn Fn(&Part) -> u64| mine().map(bytes).max().unwrap_or(0);
             share.snapshots = SnapshotBytes {
                 all: mine().map(|part| snapshot(work, part)).sum(),
                 largest: largest(&|part| snapshot(work, part)),
-                reader: mapped + largest(&|part| reader_bytes(vertices, part.edges + part.leaving)),
+                reader: largest(&|part| reader_bytes(vertices, part.edges + part.leaving)),
             };
             let beside = share.snapshots.reader + work.replicated as u64;
             let products: u64 = mine().map(|part| part.own * work.reused).sum();

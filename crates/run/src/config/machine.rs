@@ -33,10 +33,16 @@ pub fn process_memory() -> Option<(usize, usize)> {
     Some((kilobytes(&status, "VmRSS:")? as usize, kilobytes(&status, "VmHWM:")? as usize))
 }
 
-/// Memory that this process holds now, its program and its libraries included: nothing where the system does
-/// not tell.
+/// Memory that this process has to itself now, its program and its libraries included, without files that
+/// are mapped and can be let go: nothing where the system does not tell.
 pub fn own_memory() -> usize {
-    process_memory().map_or(0, |(now, _)| now)
+    read(Path::new("/proc/self/status")).map_or(0, |status| own(&status))
+}
+
+fn own(status: &str) -> usize {
+    // Libraries of MPI put what they share with other processes of the machine into shared memory.
+    let parts = ["RssAnon:", "RssShmem:"].map(|part| kilobytes(status, part).unwrap_or(0));
+    parts.iter().sum::<u64>() as usize
 }
 
 /// Something that a run holds in memory, known before it is taken.
@@ -258,6 +264,12 @@ mod tests {
     }
 
     /// Kernels before 4.5 do not tell what is whose: then nothing is counted.
+    #[test]
+    fn what_a_process_has_to_itself_is_no_file() {
+        let status = "VmRSS:\t 900 kB\nRssAnon:\t 600 kB\nRssFile:\t 250 kB\nRssShmem:\t 50 kB\n";
+        assert_eq!((own(status), own("VmRSS:\t 900 kB\n"), own("")), (650 << 10, 0, 0));
+    }
+
     #[test]
     fn the_limit_of_the_process_counts() {
         let files = [
