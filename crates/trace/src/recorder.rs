@@ -1,7 +1,7 @@
 //! The recorder of one worker: takes spans while the worker runs.
 //!
-//! Totals are exact however long a run is; spans are held up to a limit. Where there are more, the shortest are
-//! left out and counted, of the whole run: what a timeline is looked at for are the long ones.
+//! Totals are exact however long a run is; spans are held up to a limit. Where there are more, the shortest
+//! are left out and counted, of the whole run: what a timeline is looked at for are the long ones.
 //!
 //! Spans may be nested. In the totals, a moment belongs to the innermost span of work or waiting that was
 //! open: a computation that waits is busy only while it does not wait, and an evaluation that computes is not

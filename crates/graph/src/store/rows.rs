@@ -35,8 +35,8 @@ pub type NewRows<'r> = (&'r mut Vec<u64>, &'r mut Vec<Vertex>);
 /// Edges that are gone through before it is told that they are done with.
 const STRETCH: usize = super::arrays::STRETCH / size_of::<Edge>();
 
-/// Fills rows with these sorted edges. Of many, `done` is told as soon as some have been copied: they need not
-/// stay in memory while the others are.
+/// Fills rows with these sorted edges. Of many, `done` is told as soon as some have been copied: they need
+/// not stay in memory while the others are.
 pub fn fill(edges: &[Edge], vertices: usize, (starts, columns): NewRows<'_>, mut done: impl FnMut(&[Edge])) {
     room(columns, edges.len());
     columns.truncate(edges.len());

@@ -116,13 +116,15 @@ proptest! {
     ) {
         let recorder = Recorder::new(0).with_limit(limit);
         for (start, &length) in (0..).zip(&lengths) {
-            let span = Span { kind: Kind::Send, name: "part".into(), start, end: start + length, bytes: length };
+            let end = start + length;
+            let span = Span { kind: Kind::Send, name: "part".into(), start, end, bytes: length };
             recorder.lock().close(None, span, limit);
         }
         let stage = Span { kind: Kind::Stage, name: "all".into(), start: 0, end: 0, bytes: 0 };
         recorder.lock().close(None, stage, usize::MAX);
         let trace = recorder.trace();
-        let held: Vec<u64> = trace.spans.iter().filter(|span| span.kind == Kind::Send).map(Span::length).collect();
+        let sent = trace.spans.iter().filter(|span| span.kind == Kind::Send);
+        let held: Vec<u64> = sent.map(Span::length).collect();
         prop_assert!(held.len() <= limit && trace.spans.len() == held.len() + 1);
         prop_assert!(lengths.len() > limit || held.len() == lengths.len());
         let shortest = held.iter().min().copied().unwrap_or(u64::MAX);
