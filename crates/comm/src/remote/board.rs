@@ -7,14 +7,20 @@
 
 #![allow(unsafe_code)]
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use memmap2::MmapRaw;
 
 use super::inbox::About;
+use crate::traffic::slice;
 
 /// Numbers that are summed at a time: what is written and read stays in the cache of a core.
 pub const ROOM: usize = 1 << 16;
+
+/// Names that are tried for it.
+#[cfg(target_os = "linux")]
+const NAMES: u32 = 100;
 
 /// How far a worker is; alone in its lines of the cache.
 #[repr(C, align(128))]
@@ -44,13 +50,17 @@ impl Board {
         use std::io::Write;
         use std::os::fd::AsRawFd;
 
-        static MADE: AtomicU64 = AtomicU64::new(0);
-        let (process, number) = (std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
-        let path = format!("/dev/shm/kymo-{process}-{number}");
-        // What another process of this number may have left is nobody's.
-        let _ = std::fs::remove_file(&path);
-        let mut file = std::fs::OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
-        std::fs::remove_file(&path)?;
+        let process = std::process::id();
+        // A name that somebody has for this moment, or was killed with, is passed over.
+        let make = |number: u32| {
+            let path = format!("/dev/shm/kymo-{process}-{number}");
+            let file = std::fs::OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
+            std::fs::remove_file(&path).map(|()| file)
+        };
+        let is_taken = |made: &std::io::Result<std::fs::File>| {
+            made.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::AlreadyExists)
+        };
+        let mut file = (0..NAMES).map(make).find(|made| !is_taken(made)).unwrap_or_else(|| make(NAMES))?;
         // Written, not only made as long: where there is no room for it, this is where it is found out.
         for _ in 0..size {
             file.write_all(&vec![0; AREA])?;
@@ -93,13 +103,61 @@ impl Board {
         }
     }
 
+    /// Sums the numbers of all workers, no more than there is [`ROOM`] for, in the order of ranks. `meet` comes
+    /// to the next phase ([`Board::post`]) and returns when all others have, or with an error, after which
+    /// nothing can be summed any more. Each sums everything, or its slice where `all` is not said, in which
+    /// case two phases are met in.
+    pub fn sum<E>(&self, values: &mut [f32], all: bool, meet: impl Fn() -> Result<(), E>) -> Result<(), E> {
+        let (numbers, size) = (values.len(), self.size);
+        let slice_of = |rank: usize| if all { 0..numbers } else { slice(numbers, size, rank) };
+        let meet = || {
+            meet()?;
+            assert!(self.are_here(), "a worker went on before all had come");
+            Ok(())
+        };
+        // It is the other room's turn.
+        self.turn.fetch_xor(1, Ordering::Relaxed);
+        // SAFETY: the room was read two sums ago, and all have posted the one between since.
+        unsafe { self.write(0, values) };
+        meet()?;
+        let own = slice_of(self.rank);
+        let sums = &mut values[own.clone()];
+        for rank in 0..size {
+            // SAFETY: all have posted what they wrote. In the next phase each writes to its own slice alone,
+            // which nobody else reads in this one.
+            let theirs = unsafe { self.read(rank, own.clone()) };
+            match rank {
+                0 => sums.copy_from_slice(theirs),
+                _ => sums.iter_mut().zip(theirs).for_each(|(sum, value)| *sum += value),
+            }
+        }
+        if all {
+            return Ok(());
+        }
+        // SAFETY: nobody else reads this slice before this worker has posted.
+        unsafe { self.write(own.start, sums) };
+        meet()?;
+        for rank in (0..size).filter(|&rank| rank != self.rank) {
+            let theirs = slice_of(rank);
+            // SAFETY: all have posted their sums, and write to the other room next.
+            values[theirs.clone()].copy_from_slice(unsafe { self.read(rank, theirs) });
+        }
+        Ok(())
+    }
+
+    /// Whether all workers have come to the phase that this one is in.
+    fn are_here(&self) -> bool {
+        let phase = self.head(self.rank).posted.load(Ordering::Relaxed);
+        (0..self.size).all(|rank| self.head(rank).posted.load(Ordering::Acquire) >= phase)
+    }
+
     /// Numbers that a worker has written in the room whose turn it is.
     ///
     /// # Safety
     ///
     /// It was seen to have posted since it wrote them, and writes no more of these until this worker has
     /// posted, too.
-    pub unsafe fn read(&self, rank: usize, numbers: std::ops::Range<usize>) -> &[f32] {
+    unsafe fn read(&self, rank: usize, numbers: Range<usize>) -> &[f32] {
         assert!(numbers.start <= numbers.end && numbers.end <= ROOM, "a room has {ROOM} numbers");
         // SAFETY: within the room; nobody writes there, as the caller says.
         unsafe { std::slice::from_raw_parts(self.room(rank).add(numbers.start), numbers.len()) }
@@ -110,17 +168,12 @@ impl Board {
     /// # Safety
     ///
     /// All others have posted since they read what is there.
-    pub unsafe fn write(&self, at: usize, numbers: &[f32]) {
+    unsafe fn write(&self, at: usize, numbers: &[f32]) {
         assert!(at <= ROOM && numbers.len() <= ROOM - at, "a room has {ROOM} numbers");
         // SAFETY: within the room; nobody reads there, as the caller says.
         unsafe {
             std::ptr::copy_nonoverlapping(numbers.as_ptr(), self.room(self.rank).add(at), numbers.len());
         }
-    }
-
-    /// It is the other room's turn.
-    pub fn turn(&self) {
-        self.turn.fetch_xor(1, Ordering::Relaxed);
     }
 
     /// This worker is one phase further; which one that is.

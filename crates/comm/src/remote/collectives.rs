@@ -86,41 +86,12 @@ impl Remote {
         if values.is_empty() {
             return self.at_board(board, number, call);
         }
-        values.chunks_mut(board::ROOM).try_for_each(|values| self.sum_room(board, values, number, call))
-    }
-
-    #[allow(unsafe_code)]
-    fn sum_room(&self, board: &Board, values: &mut [f32], number: u64, call: Call) -> Result<()> {
-        let (numbers, size) = (values.len(), self.size);
-        board.turn();
-        // SAFETY: the room was read two sums ago, and all have posted the one between since.
-        unsafe { board.write(0, values) };
-        self.at_board(board, number, call)?;
-        // Two read as much of each other whether they sum all or halves.
-        let all = size <= 2 || numbers.saturating_mul(size) <= FEW;
-        let own = if all { 0..numbers } else { slice(numbers, size, self.rank) };
-        let sums = &mut values[own.clone()];
-        for rank in 0..size {
-            // SAFETY: all have posted what they wrote. In the next phase each writes to its own slice alone,
-            // which nobody else reads in this one.
-            let theirs = unsafe { board.read(rank, own.clone()) };
-            match rank {
-                0 => sums.copy_from_slice(theirs),
-                _ => sums.iter_mut().zip(theirs).for_each(|(sum, value)| *sum += value),
-            }
-        }
-        if all {
-            return Ok(());
-        }
-        // SAFETY: nobody else reads this slice before this worker has posted.
-        unsafe { board.write(own.start, sums) };
-        self.at_board(board, number, call)?;
-        for rank in self.others() {
-            let theirs = slice(numbers, size, rank);
-            // SAFETY: all have posted their sums, and write to the other room next.
-            values[theirs.clone()].copy_from_slice(unsafe { board.read(rank, theirs) });
-        }
-        Ok(())
+        let meet = || self.at_board(board, number, call);
+        values.chunks_mut(board::ROOM).try_for_each(|values| {
+            // Two read as much of each other whether they sum all or halves.
+            let all = self.size <= 2 || values.len().saturating_mul(self.size) <= FEW;
+            board.sum(values, all, meet)
+        })
     }
 
     /// Comes to the next phase at the memory that all share, and returns when all others have.
