@@ -147,11 +147,15 @@ impl Values {
             );
             return Err(kymo_graph::Error::store(self.store.path(), problem).into());
         }
-        let value = |&value: &f32| if self.logarithm { value.max(-0.999).ln_1p() } else { value };
-        let truth = values.iter().map(value).collect();
+        let truth = values.iter().map(|&value| self.value(value)).collect();
         // Baselines go through all steps: what they have seen need not stay in memory.
         self.store.has_read(size_of_val(vertices) + size_of_val(values));
         Ok((vertices, truth))
+    }
+
+    /// A value as it is predicted.
+    fn value(&self, stored: f32) -> f32 {
+        if self.logarithm { stored.max(-0.999).ln_1p() } else { stored }
     }
 
     /// Mean and deviation over what is trained on, and over nothing else.
@@ -191,8 +195,13 @@ impl Values {
 
     /// The past values of all vertices as of a step, row after row.
     fn past_values(&self, sample: Step) -> Result<Vec<f32>> {
-        let (size, known) = ((self.past, self.store.vertices()), |step: Step| self.truth(step));
-        past::values(size, sample, known, self.mean, self.scale)
+        let (size, (subtracted, divided)) = ((self.past, self.store.vertices()), self.scale);
+        // All of them were found to be numbers at the beginning.
+        let known = |step: Step| Ok(self.store.targets(step)?);
+        let scaled = |value: f32| (self.value(value) - subtracted) / divided;
+        let values = past::values(size, sample, known, (self.mean - subtracted) / divided, scaled)?;
+        self.store.has_read(2 * size_of_val(&values[..]));
+        Ok(values)
     }
 
     /// What a baseline says at `sample` about a horizon. It goes on from where it was asked last, where that
