@@ -40,13 +40,13 @@ pub fn values<'a>(
     let pieces = all.par_chunks_mut((PIECE * count).max(1)).enumerate();
     pieces.for_each(|(number, rows)| {
         let first = (number * PIECE) as Vertex;
-        let mut latest = vec![missing; rows.len() / count];
+        let count_here = rows.len() / count;
+        let mut latest = vec![missing; count_here];
         for (place, (labelled, values)) in newest_first.iter().enumerate().rev() {
             let from = labelled.partition_point(|&vertex| vertex < first);
-            let known = labelled[from..].iter().zip(&values[from..]);
-            for (&vertex, &value) in known.take_while(|(vertex, _)| **vertex - first < latest.len() as Vertex)
-            {
-                latest[(vertex - first) as usize] = scaled(value);
+            let known = labelled[from..].iter().map(|vertex| (vertex - first) as usize).zip(&values[from..]);
+            for (row, &value) in known.take_while(|(row, _)| *row < count_here) {
+                latest[row] = scaled(value);
             }
             let places = rows.iter_mut().skip(place).step_by(count);
             places.zip(&latest).for_each(|(place, &value)| *place = value);
