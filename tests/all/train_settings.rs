@@ -73,7 +73,7 @@ fn wrong_settings_are_named_with_what_was_meant() {
         ("--model gcm", "model.name: there is no model 'gcm'; known are gcn,"),
         (
             "--metrics auc",
-            "task.metrics: node-regression has no metric 'auc'; known are mse, mae, rmse, or all",
+            "task.metrics: node-regression has no metric 'auc'; known are mse, mae, rmse, mape, or all",
         ),
         ("--mode truncated --model dysat", "train.mode: dysat "),
         ("--memory lots", "run.memory: "),

@@ -371,23 +371,3 @@ fn a_plan_goes_by_the_pace_of_a_run_and_the_rate_of_a_wire() {
     let refused = bench.refused("plan small --model t-gcn --workers 2 --pace two");
     assert!(refused.contains("it had 2 workers"), "{refused}");
 }
-
-/// Steps that are evaluated stay, too, where there is room: none is read again in a later epoch.
-#[test]
-fn workers_that_cut_windows_read_every_step_once() {
-    let bench = Bench::new();
-    bench.make_small();
-    let read = |strategy: &str, epochs: usize| {
-        let run = format!("{strategy}-{epochs}");
-        let line = format!("train small --model wd-gcn --layers 2 --workers 2 --strategy {strategy}");
-        bench.done(&format!("{line} --epochs {epochs} --set train.patience=0 --threads 2 -o {run}"));
-        let trace = std::fs::read_to_string(bench.path(&format!("{run}/trace.json"))).unwrap();
-        let trace: Value = serde_json::from_str(&trace).unwrap();
-        let spans = trace["traceEvents"].as_array().unwrap().iter();
-        spans.filter(|span| span["cat"] == "prepare").count()
-    };
-    for strategy in ["vertex-hash", "esdg", "pss-ts"] {
-        let few = read(strategy, 2);
-        assert!(few > 0 && read(strategy, 8) == few, "{strategy}");
-    }
-}

@@ -31,7 +31,7 @@ pub struct WorkerTrace {
     pub error: u64,
     /// Nanoseconds from the origin to the end of the record.
     pub wall: u64,
-    /// Spans that were too short to be held beside so many others: they are in the totals only.
+    /// Spans that were too short to be held beside longer ones: they are in the totals only.
     pub left_out: u64,
     /// What all spans add up to.
     pub totals: Totals,

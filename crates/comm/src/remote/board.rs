@@ -103,10 +103,10 @@ impl Board {
         }
     }
 
-    /// Sums the numbers of all workers, no more than there is [`ROOM`] for, in the order of ranks. `meet` comes
-    /// to the next phase ([`Board::post`]) and returns when all others have, or with an error, after which
-    /// nothing can be summed any more. Each sums everything, or its slice where `all` is not said, in which
-    /// case two phases are met in.
+    /// Sums the numbers of all workers, no more than there is [`ROOM`] for, in the order of ranks. `meet`
+    /// comes to the next phase ([`Board::post`]) and returns when all others have, or with an error, after
+    /// which nothing can be summed any more. Each sums everything, or its slice where `all` is not said, in
+    /// which case there are two phases.
     pub fn sum<E>(&self, values: &mut [f32], all: bool, meet: impl Fn() -> Result<(), E>) -> Result<(), E> {
         let (numbers, size) = (values.len(), self.size);
         let slice_of = |rank: usize| if all { 0..numbers } else { slice(numbers, size, rank) };

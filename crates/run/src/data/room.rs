@@ -97,8 +97,8 @@ impl Sizes {
         Ok(sizes)
     }
 
-    /// Those of a worker's part of the snapshots, of which there are so many times as its plan knows of: that
-    /// is about the windows that are trained on, and others are evaluated.
+    /// Those of a worker's part of the snapshots, of which there are `times` as many as its plan knows of:
+    /// that is about the windows that are trained on, and others are evaluated.
     pub fn of_part(share: &Share, times: f64, mapped: u64) -> Sizes {
         let SnapshotBytes { all, largest, reader } = share.snapshots;
         let all = (all as f64 * times) as u64;
@@ -256,5 +256,14 @@ mod tests {
     #[test]
     fn a_window_has_one_step_more_on_its_way_and_one_reader() {
         assert_eq!(SIZES.least(4), 6 * 100 + 400 + 60);
+    }
+
+    /// A plan knows of the steps that are trained on; those that are evaluated take room, too.
+    #[test]
+    fn parts_that_are_evaluated_count() {
+        let snapshots = SnapshotBytes { all: 1000, largest: 100, reader: 10 };
+        let share = Share { snapshots, ..Share::default() };
+        let sizes = Sizes::of_part(&share, 1.5, 7);
+        assert_eq!((sizes.structure, sizes.step, sizes.reader, sizes.mapped), (1500, 100, 10, 7));
     }
 }
