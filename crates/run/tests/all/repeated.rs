@@ -156,6 +156,7 @@ fn what_was_measured_before_an_interruption_is_in_the_profile() {
 }
 
 /// Guards what closes an iteration, which is what is left of an epoch: its seconds are those of all pieces.
+/// The pieces before are made to have lasted for very long, because how long a piece lasts nobody can tell.
 #[test]
 fn an_epoch_in_pieces_takes_as_long_as_all_of_them() {
     let folder = tempfile::tempdir().unwrap();
@@ -163,22 +164,19 @@ fn an_epoch_in_pieces_takes_as_long_as_all_of_them() {
     let settings = scheduled(store.path(), "dygnex", "measured", 1);
     let path = folder.path().join("run");
     let mut session = Session::begin(settings, &path, &Progress::silent()).unwrap();
-    let mut taken = 0.0;
     for iterations in 1..4 {
         assert!(matches!(session.train(&mut Onlooker::until(0)).unwrap(), Ending::Stopped));
-        let saved = saved_times(&path);
-        let seconds = Checkpoint::read(&Folder::checkpoint_of(&path)).unwrap().facts["profile"]["seconds"]
-            .as_f64()
-            .unwrap();
         for rank in 1..=2 {
-            let mine = saved.iter().filter(|(_, place, _)| *place == rank);
-            assert_eq!(mine.clone().count(), iterations);
-            // No worker is busy for longer than the epoch has lasted; seconds are rounded to those of f32.
-            let busy: f64 = mine.flat_map(|(_, _, total)| total).sum();
-            assert!(busy <= seconds * (1.0 + 1e-5), "{busy} of {seconds} s");
+            let saved = saved_times(&path);
+            assert_eq!(saved.iter().filter(|(_, place, _)| *place == rank).count(), iterations);
         }
-        assert!(seconds > taken);
-        taken = seconds;
+        let file = Folder::checkpoint_of(&path);
+        let mut checkpoint = Checkpoint::read(&file).unwrap();
+        let seconds = checkpoint.facts["profile"]["seconds"].as_f64().unwrap();
+        let before = 1e6 * (iterations - 1) as f64;
+        assert!(before < seconds && seconds < before + 1e5, "{seconds} after {iterations}");
+        checkpoint.facts["profile"]["seconds"] = (1e6 * iterations as f64).into();
+        checkpoint.write(&file).unwrap();
         session = resume(&path, &[]).unwrap();
     }
 }
