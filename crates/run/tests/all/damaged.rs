@@ -83,7 +83,8 @@ fn each_is_named(path: &Path, damages: &[Damage], refused: impl Fn() -> kymo_run
         named(what, expected);
     }
     // Between two values, because a number that is cut may be complained about in other words.
-    let half = whole.len() / 2 - whole[..whole.len() / 2].iter().rev().position(|byte| *byte == b',').unwrap();
+    let half =
+        whole.len() / 2 - whole[..whole.len() / 2].iter().rev().position(|byte| *byte == b',').unwrap();
     for length in [0, 1, half, whole.len() - 3] {
         std::fs::write(path, &whole[..length]).unwrap();
         named("truncated", "EOF while parsing");
