@@ -9,7 +9,7 @@ use std::borrow::Cow;
 
 use crate::arena::{Arena, Buffer};
 use crate::error::{Error, Result};
-use crate::op::{Back, Op, Shape, View};
+use crate::op::{Back, Few, Op, Shape, View};
 use crate::tape::{Node, Numbers, Tape, Var};
 
 /// What a gradient is made of where a tape works, and how an operation is undone there.
@@ -26,8 +26,8 @@ pub(crate) trait Place<'a> {
         tape: &Tape<'a>,
         at: Undone<'_, 'a>,
         upstream: &Self::Sum,
-        inputs: Vec<Wanted<Self::Sum>>,
-    ) -> Result<Vec<Option<Self::Sum>>>;
+        inputs: Few<Wanted<Self::Sum>>,
+    ) -> Result<Few<Option<Self::Sum>>>;
 
     /// Adds the gradient of a second use of a matrix to that of its first.
     fn add(&self, sum: &mut Self::Sum, other: Self::Sum, arena: &Arena) -> Result<()>;
@@ -151,10 +151,10 @@ impl<'a> Place<'a> for Host {
         tape: &Tape<'a>,
         Undone { op, node, .. }: Undone<'_, 'a>,
         upstream: &Buffer,
-        inputs: Vec<Wanted<Buffer>>,
-    ) -> Result<Vec<Option<Buffer>>> {
-        let mut buffers: Vec<Option<Buffer>> = Vec::with_capacity(inputs.len());
-        let mut ready = vec![false; inputs.len()];
+        inputs: Few<Wanted<Buffer>>,
+    ) -> Result<Few<Option<Buffer>>> {
+        let mut buffers: Few<Option<Buffer>> = Few::with_capacity(inputs.len());
+        let mut ready: Few<bool> = inputs.iter().map(|_| false).collect();
         for (number, (wanted, input)) in inputs.into_iter().zip(&node.inputs).enumerate() {
             buffers.push(match wanted {
                 Wanted::No => None,
@@ -168,9 +168,9 @@ impl<'a> Place<'a> for Host {
         }
         let views = tape.views(&node.inputs)?;
         let slots = buffers.iter_mut().zip(&ready);
-        let mut slots: Vec<Option<&mut [f32]>> =
+        let mut slots: Few<Option<&mut [f32]>> =
             slots.map(|(buffer, ready)| buffer.as_deref_mut().filter(|_| !ready)).collect();
-        let shapes: Vec<Shape> = views.iter().map(|view| view.shape).collect();
+        let shapes: Few<Shape> = views.iter().map(|view| view.shape).collect();
         let mut scratch = tape.arena.take(op.scratch(&shapes));
         op.backward(Back {
             inputs: &views,
@@ -180,6 +180,7 @@ impl<'a> Place<'a> for Host {
             scratch: &mut scratch,
             gradients: &mut slots,
         })?;
+        drop(slots);
         tape.arena.give(scratch);
         Ok(buffers)
     }

@@ -12,7 +12,7 @@ use crate::arena::Arena;
 use crate::backward::{Place, Undone, Wanted};
 use crate::cuda::room;
 use crate::error::Result;
-use crate::op::{Op, Shape};
+use crate::op::{Few, Op, Shape};
 use crate::tape::{Numbers, Tape, Value, Var};
 
 /// Bytes that would be taken.
@@ -153,8 +153,8 @@ impl<'a> Place<'a> for Arc<MemoryEstimate> {
         tape: &Tape<'a>,
         Undone { op, node, .. }: Undone<'_, 'a>,
         _: &Reserved,
-        inputs: Vec<Wanted<Reserved>>,
-    ) -> Result<Vec<Option<Reserved>>> {
+        inputs: Few<Wanted<Reserved>>,
+    ) -> Result<Few<Option<Reserved>>> {
         op.holds(self, inputs.iter().any(|wanted| !matches!(wanted, Wanted::No)));
         let sum = |(wanted, &input): (Wanted<Reserved>, &Var)| match wanted {
             Wanted::No => None,

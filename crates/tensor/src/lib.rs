@@ -13,6 +13,7 @@ pub mod clock;
 pub mod cuda;
 pub mod error;
 pub mod estimate;
+mod held;
 mod indexed;
 mod lines;
 pub mod op;

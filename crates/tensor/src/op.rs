@@ -9,6 +9,9 @@ use crate::cuda;
 use crate::error::{Error, Result};
 use crate::estimate::MemoryEstimate;
 
+/// What there is one of for each input: few enough that no memory is asked for.
+pub(crate) type Few<T> = smallvec::SmallVec<[T; 4]>;
+
 /// Rows and columns of a matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Shape {

@@ -2,16 +2,15 @@
 
 use std::borrow::Cow;
 use std::cell::RefCell;
-use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use crate::arena::{Arena, Buffer};
 use crate::clock::{Clock, Of};
-use crate::cuda::{Memory, Resident, Slice};
+use crate::cuda::{Memory, Slice};
 use crate::error::{Error, Result};
 use crate::estimate::Reserved;
 use crate::indexed::Indexed;
-use crate::op::{Op, Shape, View};
+use crate::op::{Few, Op, Shape, View};
 use crate::ops::LazyProduct;
 
 /// Where numbers are, in words.
@@ -126,7 +125,7 @@ impl Value<'_> {
 
 pub(crate) struct Node<'a> {
     pub(crate) op: Option<Box<dyn Op + 'a>>,
-    pub(crate) inputs: Vec<Var>,
+    pub(crate) inputs: Few<Var>,
     pub(crate) shape: Shape,
     pub(crate) value: Value<'a>,
     /// What was brought to the GPU of a value of the host.
@@ -143,7 +142,7 @@ impl<'a> Node<'a> {
     pub(crate) fn input(shape: Shape, value: Value<'a>, wants_gradient: bool) -> Self {
         Node {
             op: None,
-            inputs: Vec::new(),
+            inputs: Few::new(),
             shape,
             value,
             brought: OnceLock::new(),
@@ -215,31 +214,6 @@ impl<'a> Tape<'a> {
         Ok(self.push(Node::input(shape, Value::Borrowed(values), wants_gradient)))
     }
 
-    /// A matrix that does not change from tape to tape: a tape on a GPU finds it there.
-    pub fn held(&mut self, shape: Shape, values: &'a Resident) -> Result<Var> {
-        if let Some(estimate) = self.arena.estimate() {
-            estimate.hold(values, values.len());
-            return Ok(self.push(Node::input(shape, Value::Resident(Slice::nowhere(shape.len())), false)));
-        }
-        match self.arena.device() {
-            None => self.constant(shape, values),
-            Some(device) => self.resident(shape, values.on(device)?, false),
-        }
-    }
-
-    /// Some rows of a matrix that does not change from tape to tape, for as long as this tape lives: copied
-    /// on the host, found on a GPU, where all rows are asked for.
-    pub fn held_rows(&mut self, columns: usize, values: &Resident, rows: Range<usize>) -> Result<Var> {
-        let shape = Shape::new(rows.len(), columns);
-        match self.arena.device() {
-            Some(device) if shape.len() == values.len() => {
-                let memory = values.shared(device)?.clone();
-                Ok(self.push(Node::input(shape, Value::Shared(memory), false)))
-            }
-            _ => self.copied(shape, values.get(rows.start * columns..rows.end * columns).unwrap_or_default()),
-        }
-    }
-
     /// A matrix that a tape made and that was kept ([`Tape::copy_of`]).
     pub fn kept(&mut self, shape: Shape, values: Arc<Numbers>) -> Result<Var> {
         expect_values(shape, values.len())?;
@@ -298,7 +272,7 @@ impl<'a> Tape<'a> {
     }
 
     fn apply_anywhere(&mut self, op: impl Op + 'a, inputs: &[Var]) -> Result<Var> {
-        let shapes: Vec<Shape> = inputs.iter().map(|&input| self.shape(input)).collect();
+        let shapes: Few<Shape> = inputs.iter().map(|&input| self.shape(input)).collect();
         let shape = op.shape(&shapes)?;
         if let Some(device) = self.arena.device() {
             return self.apply_on(device, Box::new(op), inputs, &shapes, shape);
@@ -343,7 +317,7 @@ impl<'a> Tape<'a> {
     ) -> Var {
         self.push(Node {
             op: Some(op),
-            inputs: inputs.to_vec(),
+            inputs: inputs.into(),
             shape,
             value,
             brought: OnceLock::new(),
@@ -382,7 +356,7 @@ impl<'a> Tape<'a> {
     }
 
     /// Matrices to be read by an operation; of a product that it computes itself, the shape alone.
-    pub(crate) fn views(&self, vars: &[Var]) -> Result<Vec<View<'_>>> {
+    pub(crate) fn views(&self, vars: &[Var]) -> Result<Few<View<'_>>> {
         let view = |&var: &Var| match self.nodes[var.0].value {
             Value::Product(_) => Ok(View { shape: self.shape(var), values: &[] }),
             _ => self.view(var),

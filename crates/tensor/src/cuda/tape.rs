@@ -11,7 +11,7 @@ use super::resident::resident;
 use crate::arena::Arena;
 use crate::backward::{Place, Undone, Wanted};
 use crate::error::Result;
-use crate::op::{Op, Shape};
+use crate::op::{Few, Op, Shape};
 use crate::tape::{DEVICE, Numbers, Tape, Value, Var};
 
 /// The kernel that fills memory with one number.
@@ -106,8 +106,8 @@ impl<'a> Place<'a> for Device {
         tape: &Tape<'a>,
         Undone { var, op, node }: Undone<'_, 'a>,
         upstream: &Memory,
-        inputs: Vec<Wanted<Memory>>,
-    ) -> Result<Vec<Option<Memory>>> {
+        inputs: Few<Wanted<Memory>>,
+    ) -> Result<Few<Option<Memory>>> {
         let mut sums: Vec<Option<(Memory, bool)>> = Vec::with_capacity(inputs.len());
         for (wanted, &input) in inputs.into_iter().zip(&node.inputs) {
             sums.push(match wanted {

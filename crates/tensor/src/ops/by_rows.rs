@@ -17,7 +17,7 @@ use super::lazy::{LazyProduct, ProductRows};
 use crate::arena::{Arena, Buffer};
 use crate::clock::{Of, Within};
 use crate::error::{Error, Result, expect_shape};
-use crate::op::{Back, Op, Shape, View};
+use crate::op::{Back, Few, Op, Shape, View};
 use crate::tape::{Numbers, Tape, Value, Var};
 
 /// Sums of blocks that are taken side by side and then added in order: enough for many threads, and a fixed
@@ -197,10 +197,8 @@ where
         }
         let zeros =
             |index: usize| self.wants_gradient[index].then(|| self.arena.zeros(inputs[index].shape.len()));
-        let sums: Vec<(f64, Vec<Option<Buffer>>)> = pieces
-            .into_par_iter()
-            .enumerate()
-            .map(|(number, mut slots)| {
+        let run =
+            |(number, mut slots): (usize, Vec<Option<&mut [f32]>>)| -> Result<(f64, Vec<Option<Buffer>>)> {
                 let arena = self.arena.lend();
                 let mut shared: Vec<Option<Buffer>> = (self.by_row..inputs.len()).map(zeros).collect();
                 let end = ((number + 1) * piece).min(self.rows);
@@ -208,7 +206,7 @@ where
                 let (begun, mut within) = (self.counted.as_ref().map(|_| Instant::now()), Within::default());
                 for start in (number * piece..end).step_by(ROWS) {
                     let rows = start..(start + ROWS).min(end);
-                    let mut own: Vec<Option<&mut [f32]>> = Vec::with_capacity(slots.len());
+                    let mut own: Few<Option<&mut [f32]>> = Few::with_capacity(slots.len());
                     for (slot, input) in slots.iter_mut().zip(inputs) {
                         own.push(slot.take().map(|slice| {
                             let (mine, others) = slice.split_at_mut(rows.len() * input.shape.columns);
@@ -224,8 +222,12 @@ where
                 }
                 self.arena.take_back(arena);
                 Ok((sum, shared))
-            })
-            .collect::<Result<_>>()?;
+            };
+        let sums: Vec<(f64, Vec<Option<Buffer>>)> = match count {
+            // A small graph is computed faster than handed out.
+            1 => pieces.into_iter().enumerate().map(run).collect::<Result<_>>()?,
+            _ => pieces.into_par_iter().enumerate().map(run).collect::<Result<_>>()?,
+        };
         let mut total = 0.0;
         for (sum, partials) in sums {
             total += sum;

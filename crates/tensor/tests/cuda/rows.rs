@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use kymo_tensor::{Arena, Tape};
+use kymo_tensor::{Arena, Resident, Tape};
 
 use crate::compare::{device, numbers, same, wanted};
 use crate::elementwise::SHAPES;
@@ -26,6 +26,22 @@ fn columns() {
                 (tape.slice_columns(vars[1], 0..columns)?, tape.slice_columns(vars[1], 1..columns + 1)?);
             tape.multiply(one, other)
         });
+    }
+}
+
+#[test]
+fn held_columns() {
+    for (rows, columns) in SHAPES {
+        let held: Vec<Arc<Resident>> =
+            (0..columns as u64).map(|salt| Arc::new(numbers(rows, 1, salt).1.into())).collect();
+        let inputs = wanted(vec![numbers(columns, 2, 7)]);
+        // Twice, so that they are found where they were brought.
+        for time in ["first", "second"] {
+            same(&format!("held columns, {rows} x {columns}, {time}"), &inputs, |tape, vars| {
+                let x = tape.held_columns(&held, 0..rows)?;
+                tape.matmul(x, vars[0])
+            });
+        }
     }
 }
 

@@ -6,10 +6,11 @@
 
 mod autoregression;
 mod blend;
+mod columns;
 mod forecast;
 mod latest;
 mod least_squares;
-mod past;
+mod loss;
 mod seasonal;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,14 +20,17 @@ use kymo_graph::{Step, Store};
 use kymo_model::Slot;
 use kymo_model::metric::{Evidence, Needs};
 use kymo_model::params::Initial;
-use kymo_tensor::{Shape, Tape, Var};
+use kymo_tensor::Shape;
 
 use super::{Goal, Says, Table, Tallies, Task, Truths};
+use crate::config::machine::Need;
 use crate::config::{Settings, Target};
 use crate::data::{Part, Split};
 use crate::error::{Error, Result};
-use crate::forward::{Forward, Loss, OwnRows};
+use crate::forward::{Forward, Loss};
+use columns::{Column, Columns, Making};
 use forecast::{Forecast, Signal};
+use loss::{NAMES, head};
 
 /// The task.
 pub struct Regression;
@@ -60,9 +64,14 @@ impl Task for Regression {
         let horizons = settings.task.all_horizons()?;
         let furthest = horizons.last().copied().unwrap_or(1);
         let split = Split::by_time(store.steps().saturating_sub(furthest), settings)?;
+        let past = columns::past(settings)?;
+        // Each worker of this process goes through windows of its own.
+        let samples = if settings.loss_at_all() { settings.train.window } else { 1 };
+        let least = (samples + past + furthest).saturating_mul(settings.parallel.workers);
         let mut goal = Values {
             store: store.clone(),
-            past: past::count(settings)?,
+            past,
+            columns: Columns::new(least, store.vertices(), store.steps()),
             split,
             horizons,
             logarithm: settings.task.target == Target::Log,
@@ -86,6 +95,8 @@ struct Values {
     horizons: Vec<usize>,
     /// How many past values of a vertex its predictions are made of, beside the embedding.
     past: usize,
+    /// The values of the steps that were last asked for.
+    columns: Columns,
     logarithm: bool,
     /// Steps of a model's window.
     window: usize,
@@ -99,40 +110,6 @@ struct Values {
 
 /// A forecast, and the next step that it takes in.
 type Asked = (Step, Box<dyn Forecast>);
-
-const NAMES: [&str; 3] = ["head.weight", "head.bias", "head.past"];
-
-fn head(tape: &mut Tape<'_>, embedding: Var, extra: &[Var]) -> kymo_tensor::Result<Var> {
-    tape.linear(embedding, extra[0], extra[1])
-}
-
-/// The squared errors of some rows with a column for each horizon.
-fn squared(
-    tape: &mut Tape<'_>,
-    prediction: Var,
-    (values, weights): (&[f32], &[f32]),
-    shape: Shape,
-    scale: f32,
-) -> kymo_tensor::Result<Var> {
-    let (rows, columns) = (shape.rows, shape.columns);
-    // A row has one weight: where a vertex has all of its values or none, the columns are one matrix.
-    let first: Vec<f32> = weights.iter().step_by(columns).copied().collect();
-    let are_alike = weights.chunks_exact(columns).all(|row| row.iter().all(|weight| *weight == row[0]));
-    if are_alike {
-        let target = tape.copied(shape, values)?;
-        let weights = tape.copied(Shape::new(rows, 1), &first)?;
-        return tape.mse(prediction, target, Some(weights), scale);
-    }
-    let mut sums = Vec::with_capacity(columns);
-    for number in 0..columns {
-        let column = |all: &[f32]| all.iter().skip(number).step_by(columns).copied().collect::<Vec<f32>>();
-        let target = tape.copied(Shape::new(rows, 1), &column(values))?;
-        let weights = tape.copied(Shape::new(rows, 1), &column(weights))?;
-        let prediction = tape.slice_columns(prediction, number..number + 1)?;
-        sums.push(tape.mse(prediction, target, Some(weights), scale)?);
-    }
-    tape.add_all(&sums)
-}
 
 impl Values {
     /// The vertices that have a value at a step, and the values.
@@ -193,15 +170,26 @@ impl Values {
         if self.past == 0 { &NAMES[..2] } else { &NAMES }
     }
 
-    /// The past values of all vertices as of a step, row after row.
-    fn past_values(&self, sample: Step) -> Result<Vec<f32>> {
-        let (size, (subtracted, divided)) = ((self.past, self.store.vertices()), self.scale);
+    /// The values of a step.
+    fn column(&self, step: Step) -> Result<Arc<Column>> {
+        let (subtracted, divided) = self.scale;
+        let making = Making {
+            vertices: self.store.vertices(),
+            reach: self.past.max(1),
+            missing: (self.mean - subtracted) / divided,
+        };
         // All of them were found to be numbers at the beginning.
-        let known = |step: Step| Ok(self.store.targets(step)?);
-        let scaled = |value: f32| (self.value(value) - subtracted) / divided;
-        let values = past::values(size, sample, known, (self.mean - subtracted) / divided, scaled)?;
-        self.store.has_read(2 * size_of_val(&values[..]));
-        Ok(values)
+        let known = |step: Step| {
+            let (vertices, values) = self.store.targets(step)?;
+            self.store.has_read(size_of_val(vertices) + size_of_val(values));
+            Ok((vertices, values))
+        };
+        self.columns.get(step, &making, known, |value| (self.value(value) - subtracted) / divided)
+    }
+
+    /// The past values as of a step, the newest first; those before the first step are like its own.
+    fn past_columns(&self, step: Step) -> Result<Vec<Arc<Column>>> {
+        (0..self.past).map(|ago| self.column(step.saturating_sub(ago))).collect()
     }
 
     /// What a baseline says at `sample` about a horizon. It goes on from where it was asked last, where that
@@ -244,7 +232,7 @@ impl Values {
             Says::Model(outputs, params) => (outputs, params),
         };
         let (count, (mean, deviation)) = (self.horizons.len(), self.scale);
-        let past = self.past_values(sample)?;
+        let past = self.past_columns(sample)?;
         let weights = match self.past {
             0 => &[][..],
             _ => params
@@ -252,14 +240,15 @@ impl Values {
                 .filter(|weights| weights.len() == self.past * count)
                 .ok_or_else(|| Error::Bug(format!("{} of the model are missing, or too few", NAMES[2])))?,
         };
-        let value = |number: usize, vertex: usize| {
-            let rows = past.get(vertex * self.past..(vertex + 1) * self.past).unwrap_or_default();
-            let of_past = rows.iter().zip(weights.iter().skip(number).step_by(count));
-            let sum = of_past
-                .fold(outputs[vertex * count + number], |sum, (value, weight)| value.mul_add(*weight, sum));
-            sum * deviation + mean
+        let of = |number: usize| {
+            let mut said: Vec<f32> = outputs.iter().skip(number).step_by(count).copied().collect();
+            for (column, &weight) in past.iter().zip(weights.iter().skip(number).step_by(count)) {
+                let known = said.iter_mut().zip(column.values.iter());
+                known.for_each(|(sum, value)| *sum = value.mul_add(weight, *sum));
+            }
+            said.iter_mut().for_each(|value| *value = *value * deviation + mean);
+            said
         };
-        let of = |number: usize| (0..outputs.len() / count).map(|vertex| value(number, vertex)).collect();
         Ok((0..count).map(of).collect())
     }
 }
@@ -286,54 +275,16 @@ impl Goal for Values {
         at: &[(usize, Step)],
         _: u64,
     ) -> Result<Option<Loss<'a>>> {
-        let (columns, past) = (self.horizons.len(), self.past);
-        let mut steps = Vec::with_capacity(at.len());
-        let mut count = 0;
-        for &(place, sample) in at {
-            let mut all = vec![None; self.store.vertices() * columns];
-            for (number, horizon) in self.horizons.iter().enumerate() {
-                let (vertices, truth) = self.truth(sample + horizon)?;
-                // Of all workers together: each adds its share of the mean.
-                for (&vertex, value) in
-                    vertices.iter().zip(truth).filter(|(vertex, _)| forward.counts(**vertex))
-                {
-                    count += 1;
-                    all[vertex as usize * columns + number] = Some((value - self.scale.0) / self.scale.1);
-                }
-            }
-            let own = forward.own(place);
-            let here = (0..own.len()).flat_map(|row| &all[own.vertex(row) * columns..][..columns]);
-            let (values, weights): (Vec<f32>, Vec<f32>) =
-                here.map(|value| value.map_or((0.0, 0.0), |value| (value, 1.0))).unzip();
-            let known = self.past_values(sample)?;
-            let known = match own {
-                OwnRows::All(_) => known,
-                OwnRows::Some(_) => (0..own.len())
-                    .flat_map(|row| known[own.vertex(row) * past..][..past].iter().copied())
-                    .collect(),
-            };
-            steps.push((values, weights, known));
-        }
-        if count == 0 {
-            return Ok(None);
-        }
-        let scale = 1.0 / count as f32;
-        let places: Vec<usize> = at.iter().map(|&(place, _)| place).collect();
-        let loss =
-            forward.loss_of_rows(self.names(), &places, move |tape, number, rows, embedding, extra| {
-                let (values, weights, known) = &steps[number];
-                let mut prediction = head(tape, embedding, extra)?;
-                if past > 0 {
-                    let known = &known[rows.start * past..rows.end * past];
-                    let known = tape.copied(Shape::new(rows.len(), past), known)?;
-                    let of_past = tape.matmul(known, extra[2])?;
-                    prediction = tape.add(prediction, of_past)?;
-                }
-                let here = rows.start * columns..rows.end * columns;
-                let shape = Shape::new(rows.len(), columns);
-                squared(tape, prediction, (&values[here.clone()], &weights[here]), shape, scale)
-            })?;
-        Ok(Some(loss))
+        self.errors(forward, at)
+    }
+
+    fn needs(&self, _: usize) -> Vec<Need> {
+        let column = Columns::bytes(self.store.vertices()) as u64;
+        vec![Need {
+            what: "values of a few steps",
+            bytes: column.saturating_mul(self.columns.room() as u64),
+            lower: "task.past or task.horizons",
+        }]
     }
 
     fn labelled(&self, _: Part, sample: Step) -> Result<Option<usize>> {

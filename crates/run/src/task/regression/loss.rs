@@ -1,0 +1,141 @@
+//! The squared errors of predictions: a linear map of the embedding and of the last values of the vertex,
+//! with a column for each horizon, against the values that came.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use kymo_graph::{Step, Vertex};
+use kymo_tensor::{Resident, Result as Computed, Tape, Var};
+
+use super::Values;
+use super::columns::Column;
+use crate::error::Result;
+use crate::forward::{Forward, Loss, OwnRows};
+
+/// Parameters: of the embedding, of nothing, and of the last values, the newest first.
+pub const NAMES: [&str; 3] = ["head.weight", "head.bias", "head.past"];
+
+/// What the embedding says.
+pub fn head(tape: &mut Tape<'_>, embedding: Var, extra: &[Var]) -> Computed<Var> {
+    tape.linear(embedding, extra[0], extra[1])
+}
+
+/// What is known of one sample, with a number for each row here.
+struct Sample {
+    /// The last values, the newest first.
+    past: Vec<Arc<Resident>>,
+    /// What came, for each horizon.
+    truth: Vec<Arc<Resident>>,
+    /// The weight of each row, for each horizon, unless all count.
+    weights: Vec<Option<Arc<Resident>>>,
+}
+
+impl Sample {
+    /// The sum of squared errors of some rows, times `scale`.
+    fn errors(
+        &self,
+        tape: &mut Tape<'_>,
+        rows: Range<usize>,
+        embedding: Var,
+        extra: &[Var],
+        scale: f32,
+    ) -> Computed<Var> {
+        let mut prediction = head(tape, embedding, extra)?;
+        if !self.past.is_empty() {
+            let past = tape.held_columns(&self.past, rows.clone())?;
+            let of_past = tape.matmul(past, extra[2])?;
+            prediction = tape.add(prediction, of_past)?;
+        }
+        if self.weights.iter().all(Option::is_none) {
+            let truth = tape.held_columns(&self.truth, rows)?;
+            return tape.mse(prediction, truth, None, scale);
+        }
+        // A row has one weight, but may have a value at one horizon and none at another.
+        let mut sums = Vec::with_capacity(self.truth.len());
+        for (number, (truth, weights)) in self.truth.iter().zip(&self.weights).enumerate() {
+            let truth = tape.held_columns(std::slice::from_ref(truth), rows.clone())?;
+            let weights = match weights {
+                Some(weights) => Some(tape.held_columns(std::slice::from_ref(weights), rows.clone())?),
+                None => None,
+            };
+            let prediction = match self.truth.len() {
+                1 => prediction,
+                _ => tape.slice_columns(prediction, number..number + 1)?,
+            };
+            sums.push(tape.mse(prediction, truth, weights, scale)?);
+        }
+        match sums[..] {
+            [one] => Ok(one),
+            _ => tape.add_all(&sums),
+        }
+    }
+}
+
+/// The numbers of the vertices that rows stand for.
+fn of_rows(column: &Arc<Resident>, own: &OwnRows) -> Arc<Resident> {
+    match own {
+        OwnRows::All(_) => column.clone(),
+        OwnRows::Some(vertices) => {
+            let numbers: Vec<f32> = vertices.iter().map(|&vertex| column[vertex as usize]).collect();
+            Arc::new(numbers.into())
+        }
+    }
+}
+
+/// The weights of all vertices where some of them count only, and how many of those have a value.
+fn counted(column: &Column, targets: &[Vertex], vertices: usize) -> (Arc<Resident>, usize) {
+    let mut weights = vec![0.0; vertices];
+    let mut count = 0;
+    for &vertex in targets {
+        let is_present = column.present.as_ref().is_none_or(|present| present[vertex as usize] > 0.0);
+        if is_present {
+            weights[vertex as usize] = 1.0;
+            count += 1;
+        }
+    }
+    (Arc::new(weights.into()), count)
+}
+
+impl Values {
+    /// The mean of the squared errors at some places of a window.
+    pub(super) fn errors<'a>(
+        &self,
+        forward: &mut Forward<'_, 'a>,
+        at: &[(usize, Step)],
+    ) -> Result<Option<Loss<'a>>> {
+        let mut samples = Vec::with_capacity(at.len());
+        // Of all workers together: each adds its share of the mean.
+        let mut count = 0;
+        for &(place, step) in at {
+            let own = forward.own(place);
+            let mut sample = Sample { past: Vec::new(), truth: Vec::new(), weights: Vec::new() };
+            for past in self.past_columns(step)? {
+                sample.past.push(of_rows(&past.values, &own));
+            }
+            for horizon in &self.horizons {
+                let column = self.column(step + horizon)?;
+                let (weights, many) = match forward.some_targets() {
+                    None => (column.present.clone(), column.count),
+                    Some(targets) => {
+                        let (weights, many) = counted(&column, targets, self.store.vertices());
+                        (Some(weights), many)
+                    }
+                };
+                count += many;
+                sample.truth.push(of_rows(&column.values, &own));
+                sample.weights.push(weights.map(|weights| of_rows(&weights, &own)));
+            }
+            samples.push(sample);
+        }
+        if count == 0 {
+            return Ok(None);
+        }
+        let scale = 1.0 / count as f32;
+        let places: Vec<usize> = at.iter().map(|&(place, _)| place).collect();
+        let loss =
+            forward.loss_of_rows(self.names(), &places, move |tape, number, rows, embedding, extra| {
+                samples[number].errors(tape, rows, embedding, extra, scale)
+            })?;
+        Ok(Some(loss))
+    }
+}
