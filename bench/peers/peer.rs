@@ -11,6 +11,7 @@
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
 use std::io::{BufRead, Write};
+use std::sync::Arc;
 use std::time::Instant;
 
 use kymo::model::{
@@ -62,7 +63,7 @@ struct Peer {
     graphs: Vec<Graph>,
     features: Resident,
     width: usize,
-    targets: Vec<Option<Resident>>,
+    targets: Vec<Option<Arc<Resident>>>,
     kept: Option<Vec<ReuseSlots>>,
     arena: Arena,
     away: Option<DeviceParams>,
@@ -128,7 +129,7 @@ impl Peer {
         let steps = (0..).take_while(|t| data.tensor(&format!("starts.{t}")).is_ok()).count();
         let target = |t: usize| {
             let name = format!("targets.{t}");
-            data.tensor(&name).is_ok().then(|| floats(data, &name).into())
+            data.tensor(&name).is_ok().then(|| Arc::new(floats(data, &name).into()))
         };
         let graphs: Vec<Graph> = (0..steps).map(|t| graph(data, t)).collect();
         let features = floats(data, "features");
@@ -206,7 +207,7 @@ impl Peer {
                     let mut losses = Vec::with_capacity(outputs[0].steps.len());
                     for (&output, target) in outputs[0].steps.iter().zip(targets) {
                         let Some(target) = target else { continue };
-                        let target = tape.held_rows(1, target, rows.clone())?;
+                        let target = tape.held_columns(std::slice::from_ref(target), rows.clone())?;
                         let prediction = tape.linear(output, head[0], head[1])?;
                         losses.push(tape.mse(prediction, target, None, scale)?);
                     }

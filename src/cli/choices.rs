@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use kymo_run::config::Parallel;
 use kymo_run::config::overlay::{self, Override};
-use kymo_run::session::absolute;
+use kymo_run::session::{absolute, settings_from};
 use kymo_run::{Error, Result, Settings};
 
 /// The data, and settings that override those of a file.
@@ -13,6 +13,10 @@ use kymo_run::{Error, Result, Settings};
 pub struct Choices {
     /// The store to learn from [default: a small generated graph]
     store: Option<PathBuf>,
+    /// Begin with the parameters of the run in RUN and with its settings: fine-tuning, on its store after
+    /// more was added to it or on another of the same kind. RUN stays as it is
+    #[arg(long, value_name = "RUN")]
+    pub from: Option<PathBuf>,
     /// A TOML file of settings; options override it
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -124,14 +128,22 @@ impl Choices {
     /// How workers deal with each other: what is asked for here, or the defaults. A run that goes on has its
     /// own settings, but its processes join before one of them reads those.
     pub fn parallel(&self, typed: &[Override]) -> Result<Parallel> {
-        let settings: Settings = overlay::resolve(self.config.as_deref(), typed)?;
+        let settings = self.resolved(typed)?;
         settings.check()?;
         Ok(settings.parallel)
     }
 
     /// The settings with defaults, file and options put together.
     pub fn settings(&self, typed: &[(String, String, String)]) -> Result<Settings> {
-        let settings: Settings = overlay::resolve(self.config.as_deref(), typed)?;
+        let settings = self.resolved(typed)?;
         Ok(Settings { data: absolute(settings.data)?, ..settings })
+    }
+
+    fn resolved(&self, typed: &[Override]) -> Result<Settings> {
+        let base = match &self.from {
+            Some(run) => settings_from(run)?,
+            None => Settings::default(),
+        };
+        overlay::resolve_over(&base, self.config.as_deref(), typed)
     }
 }

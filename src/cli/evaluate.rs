@@ -15,14 +15,20 @@ use crate::facade::Run;
 
 /// Evaluate a trained model beside its baselines
 ///
-/// The parameters are those of the epoch with the best validation.
+/// The parameters are those of the epoch with the best validation. With STORE, the model is applied to other
+/// data: the store it was trained on after more was added to it, or another of the same kind. Features and
+/// values are scaled as they were in training, and the parts are made by the settings of the run; vertices
+/// that training has not met get the mean of what was learnt for the others.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
                   kymo evaluate first\n  \
+                  kymo evaluate first messages-2026\n  \
                   kymo evaluate first --split validation --metrics all --json")]
 pub struct Evaluate {
     /// The folder of the run
     run: PathBuf,
+    /// The data [default: what it was trained on]
+    store: Option<PathBuf>,
     /// The part of the data
     #[arg(long, default_value = "test")]
     split: SplitName,
@@ -66,6 +72,9 @@ pub fn run(args: &Evaluate, out: &mut Console) -> Result<()> {
     let mut trained = Run::load(&args.run)?.metrics(args.metrics.iter().cloned()).progress(&progress);
     if let Some(device) = &args.device {
         trained = trained.device(device);
+    }
+    if let Some(store) = &args.store {
+        trained = trained.on(store);
     }
     let evaluation = trained.evaluate(args.split.part())?;
     drop(watch);

@@ -20,16 +20,20 @@ use crate::facade::{Predict as Asked, Run};
 /// Values or classes of every vertex, or for every source the targets that score highest. Every line has the
 /// step it is about and the horizon: how many steps after the last one that the model sees. Without --step
 /// the model looks at everything there is and predicts what comes next. With --split it predicts all of a
-/// part of the data, with what came true in the last column.
+/// part of the data, with what came true in the last column. With STORE it looks at other data: the store it
+/// was trained on after more was added to it, or another of the same kind.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
                   kymo predict first -o predictions.csv\n  \
+                  kymo predict first messages-2026 -o next.csv\n  \
                   kymo predict first --step 30 --top 5 -o links.csv\n  \
                   kymo predict first --split test -o all.csv\n  \
                   kymo predict first -o - | head")]
 pub struct Predict {
     /// The folder of the run
     run: PathBuf,
+    /// The data [default: what it was trained on]
+    store: Option<PathBuf>,
     /// The last step that the model sees [default: the last of the store]
     #[arg(long)]
     step: Option<usize>,
@@ -63,6 +67,9 @@ pub fn run(args: &Predict, out: &mut Console) -> Result<()> {
     let mut trained = Run::load(&args.run)?.progress(&progress);
     if let Some(device) = &args.device {
         trained = trained.device(device);
+    }
+    if let Some(store) = &args.store {
+        trained = trained.on(store);
     }
     let asked = match (args.split, args.step) {
         (Some(split), _) => Asked::part(split.part()),

@@ -120,6 +120,10 @@ fn train(args: &Train, processes: Option<&Processes>, out: &mut Console) -> Resu
                 let problem = "a run goes on with the settings it was begun with; leave the file out";
                 return Err(Error::settings("--config", problem));
             }
+            if args.choices.from.is_some() {
+                let problem = "a run goes on with its own parameters; leave --from or --resume out";
+                return Err(Error::settings("--from", problem));
+            }
             Run::resume(path).changes(typed).progress(&progress).among(processes.cloned()).open()
         }
         output => {

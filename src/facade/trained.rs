@@ -31,6 +31,7 @@ pub struct Trained {
     custom: Custom,
     metrics: Vec<String>,
     device: Option<String>,
+    store: Option<PathBuf>,
     progress: Progress,
     worker: Option<Worker>,
 }
@@ -38,7 +39,7 @@ pub struct Trained {
 impl Trained {
     pub(super) fn new(folder: PathBuf, custom: Custom) -> Trained {
         let (metrics, progress) = (Vec::new(), Progress::silent());
-        Trained { folder, custom, metrics, device: None, progress, worker: None }
+        Trained { folder, custom, metrics, device: None, store: None, progress, worker: None }
     }
 
     pub(super) fn load(folder: PathBuf) -> Result<Trained> {
@@ -70,6 +71,14 @@ impl Trained {
     /// Where to compute, instead of where it was trained: `cpu`, `cuda` or `cuda:N`.
     pub fn device(mut self, device: &str) -> Trained {
         self.device = Some(device.to_owned());
+        self.closed()
+    }
+
+    /// Another store than the one it was trained on: that one grown, or one of the same kind. Its features
+    /// and values are scaled as they were in training, and its parts are those that the run's settings make
+    /// of it.
+    pub fn on(mut self, store: impl Into<PathBuf>) -> Trained {
+        self.store = Some(store.into());
         self.closed()
     }
 
@@ -143,8 +152,9 @@ impl Trained {
         let worker = match self.worker.take() {
             Some(worker) => worker,
             None => {
-                let Trained { folder, custom, metrics, device, progress, .. } = &*self;
-                in_pool(|| load_with(folder, metrics, device.as_deref(), progress, custom))?
+                let Trained { folder, custom, metrics, device, store, progress, .. } = &*self;
+                let (device, store) = (device.as_deref(), store.as_deref());
+                in_pool(|| load_with(folder, metrics, device, progress, custom, store))?
             }
         };
         let worker = self.worker.insert(worker);

@@ -88,8 +88,10 @@ fn evaluates_again(bench: &Bench, task: &str, summary: &Value) {
 fn a_model_behind_a_baseline_is_said_to_be() {
     let bench = Bench::new();
     bench.done("generate power-law --vertices 60 --edges 200 --steps 20 --features 3 -o small");
+    // Past values alone are worth something.
+    let nothing = "--set train.learning_rate=1e-12 --set task.past=0";
     for task in task::ALL.iter().map(|task| task.name()) {
-        let train = format!("train small --task {task} --epochs 1 --set train.learning_rate=1e-12 -o {task}");
+        let train = format!("train small --task {task} --epochs 1 {nothing} -o {task}");
         let (trained, shown) = (bench.done(&train).out, bench.done(&format!("evaluate {task}")).out);
         let behind = shown.lines().find(|line| line.contains(" does not beat "));
         let behind = behind.unwrap_or_else(|| panic!("{task} learnt nothing: {shown}"));
@@ -104,6 +106,32 @@ fn a_model_behind_a_baseline_is_said_to_be() {
         }
         assert!(if metric.higher_is_better() { best >= model } else { best <= model }, "{behind}");
     }
+}
+
+/// Guards the options: what they do is tested where it is done.
+#[test]
+fn a_run_goes_with_another_store() {
+    let bench = Bench::new();
+    for (name, seed) in [("one", 1), ("other", 2)] {
+        let size = "--vertices 60 --edges 200 --steps 20 --features 3";
+        bench.done(&format!("generate power-law {size} --seed {seed} -o {name}"));
+    }
+    bench.done("train one --epochs 2 --hidden 8 -o first");
+    let [own, there] = ["evaluate first", "evaluate first other"].map(|line| bench.json(line));
+    assert_ne!(own["metrics"], there["metrics"]);
+    bench.done("predict first other -o there.csv");
+    bench.done("predict first -o own.csv");
+    let [own, there] =
+        ["own.csv", "there.csv"].map(|file| std::fs::read_to_string(bench.path(file)).unwrap());
+    assert!(own.lines().count() == there.lines().count() && own != there);
+    // The settings are those of the first, but for what is said.
+    bench.done("train other --from first --epochs 1 -o second");
+    let settings = std::fs::read_to_string(bench.path("second/settings.toml")).unwrap();
+    assert!(settings.contains("hidden = 8") && settings.contains("epochs = 1"), "{settings}");
+    let error = bench.refused("train --from first --resume -o second");
+    assert!(error.starts_with("--from: a run goes on with its own parameters"), "{error}");
+    let error = bench.refused("train other --from none -o third");
+    assert!(error.starts_with("--from: there is no none; there is first, second"), "{error}");
 }
 
 #[test]

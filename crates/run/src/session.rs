@@ -11,7 +11,7 @@ use kymo_plan::Plan;
 use crate::artifact::{Course, Folder, Position, Saved};
 use crate::config::overlay::{self, Override};
 use crate::config::{self, Parallel, RateName, Settings};
-use crate::data::builtin;
+use crate::data::{Measured, builtin};
 use crate::error::{Error, Result};
 use crate::launch::{Crew, InProcess, Launcher, agreement};
 use crate::schedule;
@@ -55,8 +55,16 @@ impl Session {
             // Again: another run may have been begun and ended in between.
             Folder::check_new(path)?;
         }
-        let crew = open(settings, path, progress, custom, endpoints);
-        let mut crew = crew.inspect_err(|_| {
+        let begun = || -> Result<Crew> {
+            let from = start(&settings)?;
+            let measured = from.as_ref().and_then(|(saved, _)| saved.measured());
+            let mut crew = open(settings, path, progress, custom, endpoints, measured.as_ref())?;
+            if let Some((saved, checkpoint)) = &from {
+                crew.workers.iter_mut().try_for_each(|worker| saved.apply(worker, checkpoint))?;
+            }
+            Ok(crew)
+        };
+        let mut crew = begun().inspect_err(|_| {
             drop(lock.take());
             unmake(path, &made);
         })?;
@@ -121,7 +129,7 @@ impl Session {
             None => InProcess(settings.parallel.workers).endpoints()?,
         };
         custom.check_complete(&settings, path)?;
-        let mut crew = open(settings, path, progress, custom, endpoints)?;
+        let mut crew = open(settings, path, progress, custom, endpoints, saved.measured().as_ref())?;
         if lock.is_some() {
             schedule::check_left(path, &crew.first()?.context)?;
         }
@@ -198,16 +206,18 @@ fn write_plan(folder: &Folder, plan: Option<Plan>) -> Result<()> {
 /// The worker of the run in a folder, with the parameters of its best epoch: to be evaluated on the device
 /// that the run was trained on, or on another.
 pub fn load(path: &Path, metrics: &[String], device: Option<&str>, progress: &Progress) -> Result<Worker> {
-    load_with(path, metrics, device, progress, &Custom::default())
+    load_with(path, metrics, device, progress, &Custom::default(), None)
 }
 
-/// The same for a run that has a model or a task of the caller's own.
+/// The same for a run that has a model or a task of the caller's own, on its data or on that of another
+/// store, which is seen as the model has learnt to see data.
 pub fn load_with(
     path: &Path,
     metrics: &[String],
     device: Option<&str>,
     progress: &Progress,
     custom: &Custom,
+    store: Option<&Path>,
 ) -> Result<Worker> {
     check_there(path)?;
     let checkpoint = Folder::checkpoint_of(path);
@@ -219,16 +229,50 @@ pub fn load_with(
     if let Some(device) = device {
         settings.run.device = device.to_owned();
     }
+    if let Some(store) = store {
+        settings.data.store = store.to_string_lossy().into_owned();
+        settings.data = absolute(settings.data)?;
+    }
     // Evaluation uses one worker.
     settings.parallel = Parallel::default();
     custom.check_complete(&settings, path)?;
-    let crew = open(settings, path, progress, custom, vec![WorkerGroup::alone()])?;
+    let measured = saved.measured();
+    let crew = open(settings, path, progress, custom, vec![WorkerGroup::alone()], measured.as_ref())?;
     let mut worker =
         crew.workers.into_iter().next().ok_or_else(|| Error::Bug("no worker was started".into()))?;
+    if store.is_some() {
+        saved.apply(&mut worker, &checkpoint)?;
+        return Ok(worker);
+    }
     if let Some(best) = saved.restore(&mut worker, &checkpoint)?.best {
         worker.replica.params.values = best;
     }
     Ok(worker)
+}
+
+/// The settings of a run that begins with the parameters of another, unless it has others: what is computed
+/// is that run's, how and by whom is not.
+pub fn settings_from(run: &Path) -> Result<Settings> {
+    if !Session::exists(run) {
+        return Err(Error::settings("--from", what_is_there(run)));
+    }
+    let mut settings =
+        Settings { parallel: Parallel::default(), run: Default::default(), ..saved(run)?.settings };
+    let whole = std::fs::canonicalize(run).map_err(Error::resource("cannot read", run))?;
+    settings.train.from = whole.to_string_lossy().into_owned();
+    Ok(settings)
+}
+
+/// The run whose parameters another one begins with, if one was named, and where its checkpoint is.
+fn start(settings: &Settings) -> Result<Option<(Saved, PathBuf)>> {
+    if settings.train.from.is_empty() {
+        return Ok(None);
+    }
+    let run = Path::new(&settings.train.from);
+    if !Session::exists(run) {
+        return Err(Error::settings("train.from", what_is_there(run)));
+    }
+    Ok(Some((saved(run)?, Folder::checkpoint_of(run))))
 }
 
 /// Fails where a folder has no run.
@@ -309,6 +353,7 @@ fn open(
     progress: &Progress,
     custom: &Custom,
     endpoints: Vec<Arc<WorkerGroup>>,
+    measured: Option<&Measured>,
 ) -> Result<Crew> {
     // What can be refused without looking at the data is refused before any is made.
     custom.check(&settings)?;
@@ -332,7 +377,7 @@ fn open(
     let sharing = Sharing { workers: endpoints.len(), processes };
     let group = group.clone();
     let others = among.then_some(&*group);
-    let context = RunContext::open_among(settings, Arc::new(store), custom, sharing, others)?;
+    let context = RunContext::open_among(settings, Arc::new(store), custom, sharing, others, measured)?;
     let crew = Crew::open(context, endpoints)?;
     if among {
         // What any of them refuses leaves nothing behind: the first one writes when all have said yes.

@@ -8,12 +8,14 @@ use std::ops::Range;
 use std::path::Path;
 
 use kymo_graph::Step;
+use kymo_model::Slot;
 use kymo_plan::EpochPlan;
 use kymo_plan::schedule::Schedule;
 use kymo_tensor::optim::State;
 use kymo_trace::schema::{STAGES, check_iterations};
 use serde::{Deserialize, Serialize};
 
+use super::applied::{self, Origin};
 use super::checkpoint::{Array, Checkpoint};
 use crate::config::{Settings, overlay};
 use crate::error::{Error, Result};
@@ -60,6 +62,9 @@ struct Facts {
     #[serde(default)]
     profile: Option<ProfileFacts>,
     data: DataFacts,
+    /// What else is known of the data.
+    #[serde(default)]
+    origin: Option<Origin>,
 }
 
 /// What was measured, but for the seconds of windows.
@@ -108,13 +113,14 @@ pub struct Saved {
     pub settings: Settings,
     /// How far it has come.
     pub position: Position,
-    checkpoint: Checkpoint,
+    pub(super) checkpoint: Checkpoint,
     steps: u64,
     carried: Option<[usize; 2]>,
     scheduled: Option<Schedule>,
     plan: Option<EpochPlan>,
     profile: Option<ProfileFacts>,
     data: DataFacts,
+    pub(super) origin: Option<Origin>,
 }
 
 /// The parameters of the best epoch, in the order of the slots.
@@ -160,10 +166,12 @@ impl Course {
             plan: self.plan.clone(),
             profile,
             data: DataFacts::of(worker),
+            origin: Some(Origin::of(worker)),
         };
         let facts = serde_json::to_value(facts)
             .map_err(|error| Error::file(path, format!("its facts cannot be written: {error}")))?;
         let mut checkpoint = Checkpoint { facts, ..Checkpoint::default() };
+        applied::put(&worker.context, &mut checkpoint)?;
         let mut put = |name: String, shape: Vec<usize>, values: &[f32]| {
             checkpoint.arrays.insert(name, Array { shape, values: values.to_vec() });
         };
@@ -210,9 +218,9 @@ impl Saved {
             serde_json::from_value(checkpoint.facts.clone()).map_err(|error| wrong(error.to_string()))?;
         let settings: Settings =
             toml::from_str(&facts.settings).map_err(|error| wrong(error.message().to_owned()))?;
-        let Facts { position, steps, carried, scheduled, plan, profile, data, .. } = facts;
+        let Facts { position, steps, carried, scheduled, plan, profile, data, origin, .. } = facts;
         let scheduled = scheduled.map(|iterations| Schedule { iterations });
-        Ok(Saved { settings, position, steps, carried, scheduled, plan, profile, data, checkpoint })
+        Ok(Saved { settings, position, steps, carried, scheduled, plan, profile, data, origin, checkpoint })
     }
 
     /// The schedule in force, if there was one.
@@ -220,7 +228,7 @@ impl Saved {
         self.scheduled.as_ref()
     }
 
-    fn array(&self, path: &Path, name: &str, length: Option<usize>) -> Result<Vec<f32>> {
+    pub(super) fn array(&self, path: &Path, name: &str, length: Option<usize>) -> Result<Vec<f32>> {
         let array = self.checkpoint.arrays.get(name);
         let array = array.ok_or_else(|| {
             Error::file(path, format!("it has no {name}: it belongs to another model, or to other data"))
@@ -234,6 +242,19 @@ impl Saved {
             return Err(Error::file(path, problem));
         }
         Ok(array.values.clone())
+    }
+
+    /// Fails where a model has not as many parameters as the checkpoint.
+    pub(super) fn check_count(&self, slots: &[Slot], path: &Path) -> Result<()> {
+        let count = self.checkpoint.arrays.keys().filter(|name| name.starts_with("parameter.")).count();
+        if count == slots.len() {
+            return Ok(());
+        }
+        let problem = format!(
+            "it has {count} parameters, expected {}: it belongs to another model, or to other data",
+            slots.len()
+        );
+        Err(Error::file(path, problem))
     }
 
     /// Brings a worker to where the run stood; what the training loop goes on from.
@@ -258,19 +279,11 @@ impl Saved {
             );
             return Err(Error::file(path, problem));
         }
-        let count = self.checkpoint.arrays.keys().filter(|name| name.starts_with("parameter.")).count();
         let slots = worker.replica.params.slots().to_vec();
-        if count != slots.len() {
-            let problem = format!(
-                "it has {count} parameters, expected {}: it belongs to another model, or to other data",
-                slots.len()
-            );
-            return Err(Error::file(path, problem));
-        }
+        self.check_count(&slots, path)?;
         let all = |kind: &str| -> Result<Vec<Vec<f32>>> {
-            let one = |slot: &kymo_model::Slot| {
-                self.array(path, &format!("{kind}.{}", slot.name), Some(slot.shape.len()))
-            };
+            let one =
+                |slot: &Slot| self.array(path, &format!("{kind}.{}", slot.name), Some(slot.shape.len()));
             slots.iter().map(one).collect()
         };
         let profile = self.measurements(&worker.context.windows(), path)?;

@@ -1,6 +1,7 @@
 //! What a run leaves on disk: its folder, its checkpoint, and what a checkpoint holds. Training writes here;
 //! nothing here trains. The files that others read have their schemas in [`kymo_trace::schema`].
 
+mod applied;
 mod checkpoint;
 mod course;
 mod folder;

@@ -13,6 +13,9 @@ use super::describe::{Choice, Kind, Section, Setting, choice, section, sections}
 /// The name of link prediction, which the default features depend on.
 pub const LINK_PREDICTION: &str = "link-prediction";
 
+/// The task whose data has names for what is told apart.
+pub const NODE_CLASSIFICATION: &str = "node-classification";
+
 sections! {
     /// Everything that decides what a run computes.
     Settings {
@@ -144,10 +147,13 @@ section! {
         /// 3,6,12. Where empty, task.horizon alone.
         horizons: String = String::new(),
         /// How many past values of a vertex its prediction is made of, beside the embedding, in a regression:
-        /// a number, or auto: those of a window, at least 8 and at most 16. 0: none.
+        /// a number, or auto: those of a window, at least 8 and at most 16. 0: none, nor those of a season
+        /// ago.
         past: String = "auto".into(),
         /// What a regression is trained on.
         target: Target = Target::Standardised,
+        /// What a regression keeps small.
+        errors: Errors = Errors::Auto,
         /// How classes are weighed in the loss.
         class_weights: ClassWeights = ClassWeights::None,
     }
@@ -162,6 +168,18 @@ choice! {
         Raw = "raw",
         /// `log(1 + y)`, in which metrics are measured, too.
         Log = "log",
+    }
+}
+
+choice! {
+    /// What a regression keeps small.
+    Errors {
+        /// Absolute errors where the metric that decides is of those (mae, mape), squared ones otherwise.
+        Auto = "auto",
+        /// Their squares: the mean of what may come is predicted.
+        Squared = "squared",
+        /// Themselves: the middle of what may come is predicted.
+        Absolute = "absolute",
     }
 }
 
@@ -306,6 +324,9 @@ section! {
     Train {
         /// How the sequence is cut.
         mode: Mode = Mode::Windows,
+        /// The folder of a run whose parameters this one begins with, on its data grown or on other data of
+        /// the same kind, which is scaled as it was there. Where empty, parameters are drawn.
+        from: String = String::new(),
         /// Steps of a window.
         window: usize = 4,
         /// Steps between the beginnings of sliding windows.

@@ -11,12 +11,16 @@ use kymo_tensor::{Pattern, Resident, Shape, Stage, Tape, Var};
 
 use super::degrees::{log_of_one_plus, one_hot_columns};
 use super::dense::not_a_number;
+use super::measured::Measured;
 use super::scale::Scales;
 use super::segment::{Extent, cut};
 use super::survey::Survey;
 use crate::config::{Features, LINK_PREDICTION, Settings};
 use crate::error::{Error, Result};
 use crate::workers::WorkerGroup;
+
+/// The parameter with the columns that are learnt for each vertex.
+pub const LEARNT: &str = "input.vertices";
 
 /// Where the columns of a run come from, and how they are scaled.
 pub struct Inputs {
@@ -66,28 +70,32 @@ impl Inputs {
     /// The inputs that the settings ask for; columns are scaled by what the `train` steps have. What is no
     /// number is found now, not when the test comes to it after hours of training.
     pub fn new(store: &Store, settings: &Settings, train: Range<Step>) -> Result<Inputs> {
-        Inputs::among(store, settings, train, None)
+        Inputs::among(store, settings, train, None, None)
     }
 
-    /// The same where several processes come here together, each of which looks at some of the vertices.
+    /// The same where several processes come here together, each of which looks at some of the vertices, and
+    /// where columns are scaled as they were for a model, if that has been measured.
     pub fn among(
         store: &Store,
         settings: &Settings,
         train: Range<Step>,
         group: Option<&WorkerGroup>,
+        measured: Option<&Measured>,
     ) -> Result<Inputs> {
-        let inputs = Inputs::choose(store, settings, train.clone())?;
+        let inputs = Inputs::choose(store, settings, train.clone(), measured)?;
+        let given = measured.map(|measured| measured.scales(inputs.constant.columns())).transpose()?;
         // Rare degrees would be blown up by their small deviation.
         let is_one_hot = matches!(inputs.constant, Constant::OneHot(_));
-        let scaled_by = (settings.data.standardise && !is_one_hot).then_some(train);
+        let is_scaled = settings.data.standardise && !is_one_hot && given.is_none();
+        let scaled_by = is_scaled.then_some(train);
         let (scales, changed) = Survey { among: group, ..inputs.survey(store, scaled_by) }.walk()?;
-        Ok(Inputs { scales, ..inputs.cut(&changed) })
+        Ok(Inputs { scales: given.unwrap_or(scales), ..inputs.cut(&changed) })
     }
 
     /// The same without a look at the numbers, for those who want to know how many there are: nothing is
     /// scaled, and of the rows that change, the store's counts stand for the number.
     pub fn unread(store: &Store, settings: &Settings, train: Range<Step>) -> Result<Inputs> {
-        let inputs = Inputs::choose(store, settings, train)?;
+        let inputs = Inputs::choose(store, settings, train, None)?;
         let most = inputs.survey(store, None).estimate()?;
         Ok(inputs.cut(&most))
     }
@@ -101,7 +109,12 @@ impl Inputs {
         Inputs { segments, extents, ..self }
     }
 
-    fn choose(store: &Store, settings: &Settings, train: Range<Step>) -> Result<Inputs> {
+    fn choose(
+        store: &Store,
+        settings: &Settings,
+        train: Range<Step>,
+        measured: Option<&Measured>,
+    ) -> Result<Inputs> {
         if settings.data.lags > store.steps() {
             let (lags, steps) = (settings.data.lags, store.steps());
             let problem = format!("found {lags}, but the store has {steps} steps; expected at most as many");
@@ -123,7 +136,11 @@ impl Inputs {
             }
             Features::Stored => (stored, is_sparse, false),
             Features::Degrees => (Constant::Degrees, false, false),
-            Features::OneHotDegrees => (Constant::OneHot(one_hot_columns(store, train)?), false, false),
+            Features::OneHotDegrees => {
+                let columns = measured.map(|measured| Ok(measured.columns));
+                let columns = columns.unwrap_or_else(|| one_hot_columns(store, train))?;
+                (Constant::OneHot(columns), false, false)
+            }
             Features::Learnt => (Constant::None, false, true),
             Features::Both => (stored, is_sparse, true),
         };
@@ -204,7 +221,7 @@ impl Inputs {
             // As if each row were the only one: the number of vertices must not make the rows vanish.
             let initial = Initial::Uniform((3.0 / self.table as f32).sqrt());
             let shape = Shape::new(self.vertices, self.table);
-            slots.push(Slot { name: "input.vertices".into(), shape, initial });
+            slots.push(Slot { name: LEARNT.into(), shape, initial });
         }
         slots
     }
@@ -219,7 +236,7 @@ impl Inputs {
             parts.push(tape.staged(Stage::Products, product)?);
         }
         if self.table > 0 {
-            parts.push(params.get("input.vertices")?);
+            parts.push(params.get(LEARNT)?);
         }
         Ok(parts)
     }

@@ -7,6 +7,7 @@ mod course;
 mod degrees;
 mod dense;
 mod features;
+mod measured;
 mod parts;
 mod room;
 mod scale;
@@ -18,7 +19,8 @@ mod split;
 mod stored;
 mod survey;
 
-pub use features::Inputs;
+pub use features::{Inputs, LEARNT};
+pub use measured::{Measured, NUMBERS, known_by};
 pub use room::{Room, Sizes, largest_step, left_to_keep, snapshots_in_memory, whole_bytes};
 pub use segment::Segment;
 pub use snapshots::{Loaded, Reading, Snapshots, Surroundings};

@@ -15,7 +15,7 @@ use super::custom::Custom;
 use super::estimate;
 use crate::config::machine::{Need, machine, own_memory};
 use crate::config::{Mode, Settings, memory};
-use crate::data::{Inputs, Part, Sizes, left_to_keep};
+use crate::data::{Inputs, Measured, Part, Sizes, known_by, left_to_keep};
 use crate::error::{Error, Result};
 use crate::task::{self, Goal};
 use crate::workers::WorkerGroup;
@@ -70,6 +70,7 @@ pub struct RunContext {
     needs: OnceLock<Vec<Need>>,
     asked: OnceLock<(Asked, u64)>,
     buffers: OnceLock<[u64; 2]>,
+    known_by: OnceLock<Vec<f32>>,
 }
 
 /// Who uses what memory there is.
@@ -90,24 +91,33 @@ impl RunContext {
     /// Opens everything without a look at the features, which would read the whole store: for plans, which
     /// ask how many numbers there are and not which.
     pub fn open_to_plan(settings: Settings, store: Arc<Store>) -> Result<Arc<RunContext>> {
-        RunContext::make(settings, store, &Custom::default(), None, Inputs::unread)
+        RunContext::make(settings, store, &Custom::default(), None, None, Inputs::unread)
     }
 
     /// Opens everything with a model or a task of the caller's own.
     pub fn open_with(settings: Settings, store: Arc<Store>, custom: &Custom) -> Result<Arc<RunContext>> {
-        RunContext::make(settings, store, custom, None, Inputs::new)
+        RunContext::make(settings, store, custom, None, None, Inputs::new)
     }
 
-    /// The same for a process, with the others that it has come here with, if any.
+    /// The same for a process, with the others that it has come here with, if any, and for a model that has
+    /// learnt from data of which something was measured.
     pub fn open_among(
         settings: Settings,
         store: Arc<Store>,
         custom: &Custom,
         sharing: Sharing,
         group: Option<&WorkerGroup>,
+        measured: Option<&Measured>,
     ) -> Result<Arc<RunContext>> {
-        let inputs = |store: &Store, settings: &Settings, train| Inputs::among(store, settings, train, group);
-        RunContext::make(settings, store, custom, Some(sharing), inputs)
+        let inputs = |store: &Store, settings: &Settings, train| {
+            Inputs::among(store, settings, train, group, measured)
+        };
+        RunContext::make(settings, store, custom, Some(sharing), measured, inputs)
+    }
+
+    /// What was measured of the data.
+    pub fn measured(&self) -> Measured {
+        Measured::of(&self.inputs, self.goal.measured())
     }
 
     fn make(
@@ -115,11 +125,15 @@ impl RunContext {
         store: Arc<Store>,
         custom: &Custom,
         sharing: Option<Sharing>,
+        measured: Option<&Measured>,
         inputs: impl FnOnce(&Store, &Settings, Range<Step>) -> Result<Inputs>,
     ) -> Result<Arc<RunContext>> {
         let had = own_memory();
         let metrics = custom.check(&settings)?;
-        let goal = custom.task(&settings.task.name)?.open(&store, &settings)?;
+        let mut goal = custom.task(&settings.task.name)?.open(&store, &settings)?;
+        if let Some(measured) = measured {
+            goal.adopt(&measured.task)?;
+        }
         task::check_parts(&*goal, &settings)?;
         let window = match settings.train.mode {
             Mode::Sequence => goal.split().samples(Part::Train).len(),
@@ -158,7 +172,17 @@ impl RunContext {
             needs: OnceLock::new(),
             asked: OnceLock::new(),
             buffers: OnceLock::new(),
+            known_by: OnceLock::new(),
         }))
+    }
+
+    /// The numbers that stand for the vertices in a checkpoint; found out once.
+    pub fn known_by(&self) -> Result<&[f32]> {
+        if let Some(known) = self.known_by.get() {
+            return Ok(known);
+        }
+        let known = known_by(&self.store.ids()?);
+        Ok(self.known_by.get_or_init(|| known))
     }
 
     /// What training on the host needs at least, with this many windows at once; found out once.

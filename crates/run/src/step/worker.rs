@@ -173,8 +173,10 @@ impl Worker {
         let (recorder, device) = (group.recorder.clone(), arena.device().cloned());
         let around = Surroundings { cells: cells.clone(), recorder, device };
         let snapshots = Snapshots::new(store, source, room, around);
+        let mut replica = Replica::new(context.slots(), settings)?;
+        context.goal.start(&mut replica.params)?;
         Ok(Worker {
-            replica: Replica::new(context.slots(), settings)?,
+            replica,
             runner: Runner::new(context.clone(), Arc::new(snapshots), cells, arena),
             state: None,
             clock: Clock::default(),

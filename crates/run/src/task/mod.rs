@@ -73,6 +73,21 @@ pub trait Goal: Send + Sync {
         Ok(Vec::new())
     }
 
+    /// What was measured of the training part and decides how outputs are read; most tasks need nothing.
+    fn measured(&self) -> Vec<f32> {
+        Vec::new()
+    }
+
+    /// Takes what was measured where the model was trained, in place of what was measured here.
+    fn adopt(&mut self, _measured: &[f32]) -> Result<()> {
+        Ok(())
+    }
+
+    /// Sets parameters that begin with something that was fitted on the training part.
+    fn start(&self, _params: &mut Params) -> Result<()> {
+        Ok(())
+    }
+
     /// How many values, classes or links there are to predict at a sample of a part; `None` where that is not
     /// known beforehand. A part that has none at all is refused before training ([`check_parts`]).
     fn labelled(&self, _part: Part, _sample: Step) -> Result<Option<usize>> {

@@ -45,6 +45,8 @@ pub struct Sketch {
     pub moments: Vec<Moment>,
     /// What holds for all steps.
     pub fixed: Fixed,
+    /// The names of classes.
+    pub classes: Vec<String>,
 }
 
 impl Sketch {
@@ -83,7 +85,8 @@ impl Sketch {
                     .collect(),
             });
         }
-        Sketch { vertices, moments, fixed: Fixed::default() }
+        let classes = vec!["left".into(), "right".into()];
+        Sketch { vertices, moments, fixed: Fixed::default(), classes }
     }
 
     /// The same with one of five columns for each vertex instead of features that change.
@@ -112,15 +115,20 @@ impl Sketch {
 
     /// Writes it, in the place of what is there.
     pub fn write(&self, path: &Path) -> Arc<Store> {
+        self.write_with(path, &Ids::Number((100..100 + self.vertices as u64).collect()))
+    }
+
+    /// The same with other names of the vertices.
+    pub fn write_with(&self, path: &Path, ids: &Ids) -> Arc<Store> {
         let mut writer = Writer::create(path, true).unwrap();
         let (kind, width) = match &self.fixed.sparse {
             Some(sparse) => (FeatureKind::Sparse, sparse.width),
             None => (FeatureKind::Dense, FEATURES),
         };
         let features = FeatureFacts { kind, width: width as u64, segments: 1 };
-        let classes = vec!["left".into(), "right".into()];
+        let classes = self.classes.clone();
         writer.plan(Plan { directed: true, features, classes, ..Plan::default() });
-        writer.add_vertices(&Ids::Number((100..100 + self.vertices as u64).collect())).unwrap();
+        writer.add_vertices(ids).unwrap();
         writer.fixed(&self.fixed).unwrap();
         for moment in &self.moments {
             let edges = moment.edges.iter().map(|&(source, target)| Edge::new(source, target)).collect();

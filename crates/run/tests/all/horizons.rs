@@ -3,8 +3,10 @@
 use std::path::Path;
 
 use kymo_graph::Progress;
+use kymo_run::config::Errors;
 use kymo_run::random::Random;
 use kymo_run::task::Says;
+use kymo_run::train::evaluate;
 use kymo_run::{Part, Session, Settings, Worker};
 
 use crate::fixture::{Sketch, outputs, practise, run, settings};
@@ -38,6 +40,86 @@ fn past_values_are_learnt_from_where_features_do_not_have_them() {
     let mse = |past: &str| run(&regression(&store, past), &folder.path().join(past)).1.test.metrics["mse"];
     let (with, without) = (mse("auto"), mse("0"));
     assert!(with < 0.15 && without > 0.4, "{with} {without}");
+}
+
+/// Before anything was learnt, a model says what linear autoregression says, whose weights are fitted alike.
+#[test]
+fn a_model_begins_as_good_as_autoregression() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let store = wandering(60, 60).write(&path);
+    let mut settings = regression(&path, "8");
+    settings.task.horizons = "1..3".into();
+    let mut worker = Worker::open(settings.clone(), store.clone()).unwrap();
+    let begun = evaluate(&mut worker, Part::Test).unwrap();
+    for slice in &begun.slices {
+        let [model, baseline] = [&slice.metrics, &slice.baselines["autoregression"]].map(|all| all["mse"]);
+        assert!((model / baseline - 1.0).abs() < 0.05, "{}: {model} {baseline}", slice.name);
+    }
+    // Without known values it knows nothing.
+    settings.task.past = "0".into();
+    let blank = evaluate(&mut Worker::open(settings, store).unwrap(), Part::Test).unwrap();
+    assert!(blank.metrics["mse"] > 1.5 * begun.metrics["mse"]);
+}
+
+/// Values that come back every seven steps, each vertex with its own: the past ones are too few to see it.
+#[test]
+fn values_of_a_season_ago_are_known_where_there_is_a_season() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let mut sketch = wandering(30, 70);
+    let random = Random::new(9);
+    for (step, moment) in sketch.moments.iter_mut().enumerate() {
+        for (vertex, value) in &mut moment.targets {
+            let of_season = random.stream(u64::from(*vertex)).share((step % 7) as u64);
+            let noise = random.stream(1000 + step as u64).share(u64::from(*vertex));
+            *value = (10.0 * of_season + 0.1 * noise) as f32;
+        }
+    }
+    let store = sketch.write(&path);
+    let mut settings = regression(&path, "2");
+    settings.task.horizons = "1..2".into();
+    let mut worker = Worker::open(settings.clone(), store).unwrap();
+    assert_eq!(worker.replica.params.get("head.past").unwrap().len(), (2 + 2) * 2);
+    let begun = evaluate(&mut worker, Part::Test).unwrap();
+    assert!(begun.metrics["mse"] < 0.01, "{:?}", begun.metrics);
+    assert!(begun.baselines["last-value"]["mse"] > 5.0);
+    let (_, summary) = run(&settings, &folder.path().join("run"));
+    // What is noise in training is learnt, too.
+    assert!(summary.test.metrics["mse"] < 0.5, "{:?}", summary.test.metrics);
+}
+
+/// Most values are 0 and some are 10: the mean is 2, and the middle is 0.
+#[test]
+fn absolute_errors_lead_to_the_middle_and_squared_ones_to_the_mean() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let mut sketch = wandering(50, 40);
+    let random = Random::new(10);
+    for (step, moment) in sketch.moments.iter_mut().enumerate() {
+        for (vertex, value) in &mut moment.targets {
+            let is_high = random.stream(step as u64).share(u64::from(*vertex)) < 0.2;
+            *value = if is_high { 10.0 } else { 0.0 };
+        }
+    }
+    sketch.write(&path);
+    let test = |name: &str, change: &dyn Fn(&mut Settings)| {
+        let mut settings = regression(&path, "0");
+        (settings.train.epochs, settings.train.learning_rate) = (30, 0.02);
+        settings.task.metrics = ["mse", "mae"].map(String::from).to_vec();
+        change(&mut settings);
+        run(&settings, &folder.path().join(name)).1.test.metrics
+    };
+    let mean = test("mean", &|_| ());
+    let middle = test("middle", &|settings| settings.task.errors = Errors::Absolute);
+    let decided = test("decided", &|settings| settings.task.metrics.reverse());
+    let told = test("told", &|settings| {
+        settings.task.metrics.reverse();
+        settings.task.errors = Errors::Squared;
+    });
+    assert!(middle["mae"] < 0.85 * mean["mae"] && middle["mse"] > mean["mse"], "{middle:?} {mean:?}");
+    assert!(decided["mae"] < 0.85 * mean["mae"], "{decided:?} {mean:?}");
+    assert!(told["mae"] > 1.1 * middle["mae"], "{told:?} {middle:?}");
 }
 
 /// There are as many past values as a window has steps, within bounds, unless it is told.

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 mod alike;
+mod applied;
 mod damaged;
 mod finite;
 mod fixture;

@@ -431,9 +431,9 @@ fn those_who_divide_the_walk_come_to_what_one_comes_to() {
         for group in WorkerGroup::in_process(3) {
             let (store, odd, settings, alone) = (&store, &odd, &settings, &alone);
             scope.spawn(move || {
-                let found = Inputs::among(store, settings, 0..2, Some(&group)).unwrap();
+                let found = Inputs::among(store, settings, 0..2, Some(&group), None).unwrap();
                 assert_eq!((&found.scales, &found.extents), (&alone.scales, &alone.extents));
-                let error = Inputs::among(odd, settings, 0..2, Some(&group)).err().unwrap().to_string();
+                let error = Inputs::among(odd, settings, 0..2, Some(&group), None).err().unwrap().to_string();
                 assert!(error.contains("found NaN at vertex 4999, step 1"), "{error}");
             });
         }

@@ -12,7 +12,7 @@ use kymo_tensor::{Shape, Tape, Var};
 use neighbours::Edges;
 
 use super::{Goal, Says, Table, Tallies, Task, Truths, one_horizon};
-use crate::config::{ClassWeights, Settings, memory};
+use crate::config::{ClassWeights, NODE_CLASSIFICATION, Settings, memory};
 use crate::data::{Part, Split};
 use crate::error::{Error, Result};
 use crate::forward::{Forward, Loss};
@@ -23,7 +23,7 @@ pub struct Classification;
 
 impl Task for Classification {
     fn name(&self) -> &'static str {
-        "node-classification"
+        NODE_CLASSIFICATION
     }
 
     fn about(&self) -> &'static str {

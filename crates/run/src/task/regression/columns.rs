@@ -116,7 +116,7 @@ struct Kept {
 }
 
 impl Columns {
-    /// None yet, and in the end this many of so many vertices each, or more where they are small.
+    /// None yet, and in the end this many of this many vertices, or more where they are small.
     pub fn new(least: usize, vertices: usize, steps: usize) -> Columns {
         let small = SMALL / Columns::bytes(vertices).max(1);
         Columns { room: least.max(small).min(steps), kept: Mutex::default() }

@@ -1,5 +1,5 @@
-//! The squared errors of predictions: a linear map of the embedding and of the last values of the vertex,
-//! with a column for each horizon, against the values that came.
+//! The errors of predictions, squared or absolute: a linear map of the embedding and of what is known of the
+//! vertex, with a column for each horizon, against the values that came.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,7 +12,8 @@ use super::columns::Column;
 use crate::error::Result;
 use crate::forward::{Forward, Loss, OwnRows};
 
-/// Parameters: of the embedding, of nothing, and of the last values, the newest first.
+/// Parameters: of the embedding, of nothing, and of known values: the last ones, the newest first, and those
+/// of a season ago.
 pub const NAMES: [&str; 3] = ["head.weight", "head.bias", "head.past"];
 
 /// What the embedding says.
@@ -22,16 +23,18 @@ pub fn head(tape: &mut Tape<'_>, embedding: Var, extra: &[Var]) -> Computed<Var>
 
 /// What is known of one sample, with a number for each row here.
 struct Sample {
-    /// The last values, the newest first.
-    past: Vec<Arc<Resident>>,
+    /// What is known of each vertex beside the embedding.
+    known: Vec<Arc<Resident>>,
     /// What came, for each horizon.
     truth: Vec<Arc<Resident>>,
     /// The weight of each row, for each horizon, unless all count.
     weights: Vec<Option<Arc<Resident>>>,
+    /// Whether errors are absolute, not squared.
+    is_absolute: bool,
 }
 
 impl Sample {
-    /// The sum of squared errors of some rows, times `scale`.
+    /// The sum of errors of some rows, times `scale`.
     fn errors(
         &self,
         tape: &mut Tape<'_>,
@@ -41,14 +44,18 @@ impl Sample {
         scale: f32,
     ) -> Computed<Var> {
         let mut prediction = head(tape, embedding, extra)?;
-        if !self.past.is_empty() {
-            let past = tape.held_columns(&self.past, rows.clone())?;
-            let of_past = tape.matmul(past, extra[2])?;
-            prediction = tape.add(prediction, of_past)?;
+        if !self.known.is_empty() {
+            let known = tape.held_columns(&self.known, rows.clone())?;
+            let of_known = tape.matmul(known, extra[2])?;
+            prediction = tape.add(prediction, of_known)?;
         }
+        let of = |tape: &mut Tape<'_>, prediction, truth, weights| match self.is_absolute {
+            true => tape.mae(prediction, truth, weights, scale),
+            false => tape.mse(prediction, truth, weights, scale),
+        };
         if self.weights.iter().all(Option::is_none) {
             let truth = tape.held_columns(&self.truth, rows)?;
-            return tape.mse(prediction, truth, None, scale);
+            return of(tape, prediction, truth, None);
         }
         // A row has one weight, but may have a value at one horizon and none at another.
         let mut sums = Vec::with_capacity(self.truth.len());
@@ -62,7 +69,7 @@ impl Sample {
                 1 => prediction,
                 _ => tape.slice_columns(prediction, number..number + 1)?,
             };
-            sums.push(tape.mse(prediction, truth, weights, scale)?);
+            sums.push(of(tape, prediction, truth, weights)?);
         }
         match sums[..] {
             [one] => Ok(one),
@@ -97,7 +104,7 @@ fn counted(column: &Column, targets: &[Vertex], vertices: usize) -> (Arc<Residen
 }
 
 impl Values {
-    /// The mean of the squared errors at some places of a window.
+    /// The mean of the errors at some places of a window.
     pub(super) fn errors<'a>(
         &self,
         forward: &mut Forward<'_, 'a>,
@@ -108,9 +115,11 @@ impl Values {
         let mut count = 0;
         for &(place, step) in at {
             let own = forward.own(place);
-            let mut sample = Sample { past: Vec::new(), truth: Vec::new(), weights: Vec::new() };
-            for past in self.past_columns(step)? {
-                sample.past.push(of_rows(&past.values, &own));
+            let is_absolute = self.is_absolute;
+            let mut sample =
+                Sample { known: Vec::new(), truth: Vec::new(), weights: Vec::new(), is_absolute };
+            for known in self.known_columns(step)? {
+                sample.known.push(of_rows(&known.values, &own));
             }
             for horizon in &self.horizons {
                 let column = self.column(step + horizon)?;

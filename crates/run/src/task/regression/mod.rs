@@ -12,25 +12,27 @@ mod latest;
 mod least_squares;
 mod loss;
 mod seasonal;
+mod start;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use kymo_graph::{Step, Store};
-use kymo_model::Slot;
 use kymo_model::metric::{Evidence, Needs};
 use kymo_model::params::Initial;
+use kymo_model::{Params, Slot};
 use kymo_tensor::Shape;
 
 use super::{Goal, Says, Table, Tallies, Task, Truths};
 use crate::config::machine::Need;
-use crate::config::{Settings, Target};
+use crate::config::{Errors, Settings, Target};
 use crate::data::{Part, Split};
 use crate::error::{Error, Result};
 use crate::forward::{Forward, Loss};
 use columns::{Column, Columns, Making};
 use forecast::{Forecast, Signal};
 use loss::{NAMES, head};
+use start::Start;
 
 /// The task.
 pub struct Regression;
@@ -64,17 +66,25 @@ impl Task for Regression {
         let horizons = settings.task.all_horizons()?;
         let furthest = horizons.last().copied().unwrap_or(1);
         let split = Split::by_time(store.steps().saturating_sub(furthest), settings)?;
-        let past = columns::past(settings)?;
-        // Each worker of this process goes through windows of its own.
-        let samples = if settings.loss_at_all() { settings.train.window } else { 1 };
-        let least = (samples + past + furthest).saturating_mul(settings.parallel.workers);
         let mut goal = Values {
             store: store.clone(),
-            past,
-            columns: Columns::new(least, store.vertices(), store.steps()),
+            past: columns::past(settings)?,
+            season: None,
+            columns: Columns::default(),
+            samples: if settings.loss_at_all() { settings.train.window } else { 1 },
+            workers: settings.parallel.workers,
+            start: OnceLock::new(),
+            is_adopted: false,
             split,
             horizons,
             logarithm: settings.task.target == Target::Log,
+            is_absolute: match settings.task.errors {
+                Errors::Auto => {
+                    settings.task.metrics.first().is_some_and(|name| name == "mae" || name == "mape")
+                }
+                Errors::Squared => false,
+                Errors::Absolute => true,
+            },
             window: settings.train.window,
             mean: 0.0,
             scale: (0.0, 1.0),
@@ -83,6 +93,10 @@ impl Task for Regression {
         // What is no number is found now, not when the test comes to it.
         (0..goal.store.steps()).try_for_each(|step| goal.truth(step).map(drop))?;
         goal.measure(settings.task.target == Target::Standardised)?;
+        if goal.past > 0 {
+            goal.season = goal.with_signal(furthest, seasonal::season)?.that_is_better();
+        }
+        goal.make_room();
         Ok(Box::new(goal))
     }
 }
@@ -95,9 +109,21 @@ struct Values {
     horizons: Vec<usize>,
     /// How many past values of a vertex its predictions are made of, beside the embedding.
     past: usize,
+    /// Steps after which values come back, if they do: a prediction is made of those a season ago, too.
+    season: Option<usize>,
     /// The values of the steps that were last asked for.
     columns: Columns,
+    /// Samples of a window.
+    samples: usize,
+    /// Workers of this process, each of which goes through windows of its own.
+    workers: usize,
+    /// What the head begins with, once it was fitted.
+    start: OnceLock<Start>,
+    /// Whether a model is at hand that has learnt from other data.
+    is_adopted: bool,
     logarithm: bool,
+    /// Whether absolute errors are learnt from, not squared ones.
+    is_absolute: bool,
     /// Steps of a model's window.
     window: usize,
     /// The mean of the training values.
@@ -187,37 +213,62 @@ impl Values {
         self.columns.get(step, &making, known, |value| (self.value(value) - subtracted) / divided)
     }
 
-    /// The past values as of a step, the newest first; those before the first step are like its own.
-    fn past_columns(&self, step: Step) -> Result<Vec<Arc<Column>>> {
-        (0..self.past).map(|ago| self.column(step.saturating_sub(ago))).collect()
+    /// How many columns are known of a sample.
+    fn known(&self) -> usize {
+        self.past + self.season.map_or(0, |_| self.horizons.len())
     }
 
-    /// What a baseline says at `sample` about a horizon. It goes on from where it was asked last, where that
-    /// was no later.
-    fn forecast(&self, name: &'static str, sample: Step, horizon: usize) -> Result<Vec<f32>> {
+    /// What is known at a step: the past values, the newest first (those before the first step are like its
+    /// own), and the values of a season before each that is to be predicted.
+    fn known_columns(&self, step: Step) -> Result<Vec<Arc<Column>>> {
+        let past = (0..self.past).map(|ago| step.saturating_sub(ago));
+        let of_season = self.season.into_iter().flat_map(|season| {
+            // Before the first season there is the last value.
+            self.horizons.iter().map(move |horizon| (step + horizon).checked_sub(season).unwrap_or(step))
+        });
+        past.chain(of_season).map(|step| self.column(step)).collect()
+    }
+
+    /// Keeps as many columns as windows that follow each other have in common.
+    fn make_room(&mut self) {
+        let furthest = self.horizon();
+        let of_season = self.season.map_or(0, |_| self.samples + furthest);
+        let least = (self.samples + self.past + furthest + of_season).saturating_mul(self.workers);
+        self.columns = Columns::new(least, self.store.vertices(), self.store.steps());
+    }
+
+    /// What is made of the values as baselines see them, some steps ahead.
+    fn with_signal<T>(&self, horizon: usize, make: impl FnOnce(&Signal<'_>) -> Result<T>) -> Result<T> {
         let known = |step: Step| self.truth(step);
-        let signal = Signal {
+        make(&Signal {
             vertices: self.store.vertices(),
             horizon,
             train: self.split.samples(Part::Train),
             window: self.window,
             mean: self.mean,
             known: &known,
-        };
+        })
+    }
+
+    /// What a baseline says at `sample` about a horizon. It goes on from where it was asked last, where that
+    /// was no later.
+    fn forecast(&self, name: &'static str, sample: Step, horizon: usize) -> Result<Vec<f32>> {
         let mut forecasts = self.forecasts.lock().unwrap_or_else(PoisonError::into_inner);
-        let (next, mut forecast) =
-            match forecasts.remove(&(name, horizon)).filter(|(next, _)| *next <= sample + 1) {
+        let asked = forecasts.remove(&(name, horizon)).filter(|(next, _)| *next <= sample + 1);
+        let (values, forecast) = self.with_signal(horizon, |signal| {
+            let (next, mut forecast) = match asked {
                 Some(asked) => asked,
                 None => {
                     let kind = forecast::ALL.iter().find(|kind| kind.name == name);
                     let unknown = || Error::settings("baseline", format!("there is none called {name}"));
-                    (0, (kind.ok_or_else(unknown)?.fit)(&signal)?)
+                    (0, (kind.ok_or_else(unknown)?.fit)(signal)?)
                 }
             };
-        for step in next..=sample {
-            forecast.learn(step, &known(step)?);
-        }
-        let values = forecast.predict(&signal)?;
+            for step in next..=sample {
+                forecast.learn(step, &(signal.known)(step)?);
+            }
+            Ok((forecast.predict(signal)?, forecast))
+        })?;
         forecasts.insert((name, horizon), (sample + 1, forecast));
         Ok(values)
     }
@@ -232,19 +283,19 @@ impl Values {
             Says::Model(outputs, params) => (outputs, params),
         };
         let (count, (mean, deviation)) = (self.horizons.len(), self.scale);
-        let past = self.past_columns(sample)?;
-        let weights = match self.past {
+        let known = self.known_columns(sample)?;
+        let weights = match known.len() {
             0 => &[][..],
-            _ => params
+            columns => params
                 .get(NAMES[2])
-                .filter(|weights| weights.len() == self.past * count)
+                .filter(|weights| weights.len() == columns * count)
                 .ok_or_else(|| Error::Bug(format!("{} of the model are missing, or too few", NAMES[2])))?,
         };
         let of = |number: usize| {
             let mut said: Vec<f32> = outputs.iter().skip(number).step_by(count).copied().collect();
-            for (column, &weight) in past.iter().zip(weights.iter().skip(number).step_by(count)) {
-                let known = said.iter_mut().zip(column.values.iter());
-                known.for_each(|(sum, value)| *sum = value.mul_add(weight, *sum));
+            for (column, &weight) in known.iter().zip(weights.iter().skip(number).step_by(count)) {
+                let both = said.iter_mut().zip(column.values.iter());
+                both.for_each(|(sum, value)| *sum = value.mul_add(weight, *sum));
             }
             said.iter_mut().for_each(|value| *value = *value * deviation + mean);
             said
@@ -262,11 +313,40 @@ impl Goal for Values {
         let count = self.horizons.len();
         let mut slots = vec![Slot::weight(NAMES[0], width, count), Slot::bias(NAMES[1], count)];
         if self.past > 0 {
-            // As if they were not there, until training finds out what they are worth.
-            let (shape, initial) = (Shape::new(self.past, count), Initial::Constant(0.0));
+            // They begin with what was fitted.
+            let (shape, initial) = (Shape::new(self.known(), count), Initial::Constant(0.0));
             slots.push(Slot { name: NAMES[2].into(), shape, initial });
         }
         slots
+    }
+
+    fn measured(&self) -> Vec<f32> {
+        vec![self.mean, self.scale.0, self.scale.1, self.season.unwrap_or(0) as f32]
+    }
+
+    fn adopt(&mut self, measured: &[f32]) -> Result<()> {
+        let &[mean, subtracted, divided, season] = measured else {
+            let problem = format!("a regression has 4 numbers of its values, found {}", measured.len());
+            return Err(Error::Bug(problem));
+        };
+        (self.mean, self.scale) = (mean, (subtracted, divided));
+        (self.season, self.is_adopted) = ((season > 0.0).then_some(season as usize), true);
+        self.make_room();
+        Ok(())
+    }
+
+    fn start(&self, params: &mut Params) -> Result<()> {
+        if self.past == 0 || self.is_adopted {
+            return Ok(());
+        }
+        let start = match self.start.get() {
+            Some(start) => start,
+            None => {
+                let fitted = self.fitted()?;
+                self.start.get_or_init(|| fitted)
+            }
+        };
+        start.put(params)
     }
 
     fn loss<'a>(

@@ -21,12 +21,31 @@ struct Seasonal {
 
 /// Finds the season.
 pub fn fit(signal: &Signal<'_>) -> Result<Box<dyn Forecast>> {
-    let season = season(signal)?;
+    let season = season(signal)?.steps;
     Ok(Box::new(Seasonal { latest: Latest::new(signal), season, at: None }))
 }
 
+/// A season, and how well it does.
+#[derive(Clone, Copy, Debug)]
+pub struct Season {
+    steps: usize,
+    /// The mean square of what changes in a season, and of what changes in the steps that are looked ahead.
+    changes: [f64; 2],
+}
+
+/// By how much values of a season ago have to be better than the last ones to be worth looking at.
+const BETTER: f64 = 0.9;
+
+impl Season {
+    /// The steps of the season, where the values of a season ago are better than the last ones.
+    pub fn that_is_better(self) -> Option<usize> {
+        let [of_season, of_steps] = self.changes;
+        (of_season < BETTER * of_steps).then_some(self.steps)
+    }
+}
+
 /// The steps after which values come back the closest, of some vertices in the training part.
-fn season(signal: &Signal<'_>) -> Result<usize> {
+pub fn season(signal: &Signal<'_>) -> Result<Season> {
     let stride = signal.vertices.div_ceil(VERTICES).max(1);
     // All that the truth of training reaches, the newest of it.
     let end = signal.train.end + signal.horizon;
@@ -49,7 +68,10 @@ fn season(signal: &Signal<'_>) -> Result<usize> {
     // What comes sooner is not a season: it is the last value.
     let seasons = signal.horizon + 1..=longest;
     let tried = seasons.map(|season| (error(season), season));
-    Ok(tried.min_by(|one, other| one.0.total_cmp(&other.0)).map_or(signal.horizon, |(_, season)| season))
+    Ok(match tried.min_by(|one, other| one.0.total_cmp(&other.0)) {
+        Some((best, steps)) => Season { steps, changes: [best, error(signal.horizon)] },
+        None => Season { steps: signal.horizon, changes: [f64::INFINITY; 2] },
+    })
 }
 
 impl Forecast for Seasonal {

@@ -1,0 +1,81 @@
+//! What the head of a regression begins with: the linear function of what is known of a vertex that did best
+//! in training. The embedding counts for nothing at first, so that a model begins as good as autoregression
+//! and learns what that leaves over.
+
+use kymo_model::Params;
+
+use super::Values;
+use super::least_squares::LeastSquares;
+use super::loss::NAMES;
+use crate::data::Part;
+use crate::error::{Error, Result};
+
+/// Rows that weights are fitted on: more do not change so few numbers.
+const ROWS: usize = 1 << 17;
+
+/// What the head begins with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Start {
+    /// The weight of each known column, with a column for each horizon.
+    weights: Vec<f32>,
+    /// What is added at each horizon.
+    bias: Vec<f32>,
+}
+
+impl Values {
+    /// Fits it.
+    pub(super) fn fitted(&self) -> Result<Start> {
+        let (known, horizons) = (self.known(), self.horizons.len());
+        let train = self.split.samples(Part::Train);
+        let stride = (self.store.vertices() * train.len()).div_ceil(ROWS).max(1);
+        // The first samples have little to look back on: they are fitted on where there is little else.
+        let looks_back = self.past.max(self.season.unwrap_or(0));
+        let skipped = if train.len() > 2 * looks_back { looks_back } else { 0 };
+        let mut sums: Vec<LeastSquares> = (0..horizons).map(|_| LeastSquares::new(known + 1)).collect();
+        let mut row = vec![1.0; known + 1];
+        for sample in train.skip(skipped) {
+            let columns = self.known_columns(sample)?;
+            for (sum, horizon) in sums.iter_mut().zip(&self.horizons) {
+                let truth = self.column(sample + horizon)?;
+                // Not the same vertices at every sample.
+                for vertex in (sample % stride..self.store.vertices()).step_by(stride) {
+                    if truth.present.as_ref().is_some_and(|present| present[vertex] == 0.0) {
+                        continue;
+                    }
+                    for (place, column) in row.iter_mut().zip(&columns) {
+                        *place = f64::from(column.values[vertex]);
+                    }
+                    sum.add(&row, f64::from(truth.values[vertex]));
+                }
+            }
+        }
+        let (mut weights, mut bias) = (vec![0.0; known * horizons], Vec::with_capacity(horizons));
+        for (number, sum) in sums.into_iter().enumerate() {
+            let solved = sum.solve();
+            for (place, &weight) in weights.iter_mut().skip(number).step_by(horizons).zip(&solved) {
+                *place = weight as f32;
+            }
+            bias.push(solved[known] as f32);
+        }
+        Ok(Start { weights, bias })
+    }
+}
+
+impl Start {
+    /// Puts it into the parameters of the head.
+    pub(super) fn put(&self, params: &mut Params) -> Result<()> {
+        let mut set = |name: &str, values: Option<&[f32]>| {
+            let place = params.get_mut(name).filter(|place| values.is_none_or(|v| v.len() == place.len()));
+            let place =
+                place.ok_or_else(|| Error::Bug(format!("{name} is missing, or of another length")))?;
+            match values {
+                Some(values) => place.copy_from_slice(values),
+                None => place.fill(0.0),
+            }
+            Ok::<(), Error>(())
+        };
+        set(NAMES[0], None)?;
+        set(NAMES[1], Some(&self.bias))?;
+        set(NAMES[2], Some(&self.weights))
+    }
+}
