@@ -57,7 +57,7 @@ impl Session {
         }
         let begun = || -> Result<Crew> {
             let from = start(&settings)?;
-            let measured = from.as_ref().and_then(|(saved, _)| saved.measured());
+            let measured = from.as_ref().and_then(|(saved, path)| saved.measured(path));
             let mut crew = open(settings, path, progress, custom, endpoints, measured.as_ref())?;
             if let Some((saved, checkpoint)) = &from {
                 crew.workers.iter_mut().try_for_each(|worker| saved.apply(worker, checkpoint))?;
@@ -129,7 +129,8 @@ impl Session {
             None => InProcess(settings.parallel.workers).endpoints()?,
         };
         custom.check_complete(&settings, path)?;
-        let mut crew = open(settings, path, progress, custom, endpoints, saved.measured().as_ref())?;
+        let measured = saved.measured(&Folder::checkpoint_of(path));
+        let mut crew = open(settings, path, progress, custom, endpoints, measured.as_ref())?;
         if lock.is_some() {
             schedule::check_left(path, &crew.first()?.context)?;
         }
@@ -236,7 +237,7 @@ pub fn load_with(
     // Evaluation uses one worker.
     settings.parallel = Parallel::default();
     custom.check_complete(&settings, path)?;
-    let measured = saved.measured();
+    let measured = saved.measured(&checkpoint);
     let crew = open(settings, path, progress, custom, vec![WorkerGroup::alone()], measured.as_ref())?;
     let mut worker =
         crew.workers.into_iter().next().ok_or_else(|| Error::Bug("no worker was started".into()))?;

@@ -77,11 +77,12 @@ pub(super) fn put(context: &RunContext, checkpoint: &mut Checkpoint) -> Result<(
 
 impl Saved {
     /// What was measured where the model was trained; nothing where an earlier version wrote the checkpoint.
-    pub fn measured(&self) -> Option<Measured> {
+    pub fn measured(&self, path: &Path) -> Option<Measured> {
         let columns = self.origin.as_ref()?.columns;
         let array = |name: &str| self.checkpoint.arrays.get(name).map_or(&[][..], |array| &array.values);
         let (means, factors) = array(INPUTS).split_at(array(INPUTS).len() / 2);
-        Some(Measured { columns, means: means.into(), factors: factors.into(), task: array(TASK).into() })
+        let (means, factors, task) = (means.into(), factors.into(), array(TASK).into());
+        Some(Measured { columns, means, factors, task, from: path.into() })
     }
 
     /// Gives a worker on other data the parameters of the best epoch. Vertices that the model has not met get

@@ -83,11 +83,12 @@ impl Inputs {
         measured: Option<&Measured>,
     ) -> Result<Inputs> {
         let inputs = Inputs::choose(store, settings, train.clone(), measured)?;
-        let given = measured.map(|measured| measured.scales(inputs.constant.columns())).transpose()?;
         // Rare degrees would be blown up by their small deviation.
         let is_one_hot = matches!(inputs.constant, Constant::OneHot(_));
-        let is_scaled = settings.data.standardise && !is_one_hot && given.is_none();
-        let scaled_by = is_scaled.then_some(train);
+        let is_scaled = settings.data.standardise && !is_one_hot;
+        let columns = inputs.constant.columns();
+        let given = measured.map(|measured| measured.scales(columns, is_scaled)).transpose()?;
+        let scaled_by = (is_scaled && given.is_none()).then_some(train);
         let (scales, changed) = Survey { among: group, ..inputs.survey(store, scaled_by) }.walk()?;
         Ok(Inputs { scales: given.unwrap_or(scales), ..inputs.cut(&changed) })
     }

@@ -1,6 +1,8 @@
 //! What was measured of the data that a model was trained on, and that its parameters go with: where it is
 //! applied to other data, that is seen as the model has learnt to see it.
 
+use std::path::PathBuf;
+
 use kymo_graph::Ids;
 use rayon::prelude::*;
 
@@ -19,17 +21,20 @@ pub struct Measured {
     pub factors: Vec<f32>,
     /// What the task measured.
     pub task: Vec<f32>,
+    /// The file that says so; none where it was measured here.
+    pub from: PathBuf,
 }
 
 impl Measured {
     /// What a run measured, its task included.
     pub fn of(inputs: &Inputs, task: Vec<f32>) -> Measured {
         let Scales { means, factors } = inputs.scales.clone();
-        Measured { columns: inputs.constant.columns(), means, factors, task }
+        Measured { columns: inputs.constant.columns(), means, factors, task, from: PathBuf::new() }
     }
 
-    /// How these columns are scaled; fails where the model has learnt from another number of them.
-    pub(super) fn scales(&self, columns: usize) -> Result<Scales> {
+    /// How these columns are scaled, if they are; fails where the model has learnt from another number of
+    /// them.
+    pub(super) fn scales(&self, columns: usize, is_scaled: bool) -> Result<Scales> {
         if columns != self.columns {
             let problem = format!(
                 "the store has {columns} columns of features, and the model was trained with {}; ingest the \
@@ -38,7 +43,18 @@ impl Measured {
             );
             return Err(Error::settings("data.store", problem));
         }
+        let expected = if is_scaled { columns } else { 0 };
+        let all = || self.means.iter().chain(&self.factors);
+        if [self.means.len(), self.factors.len()] != [expected; 2] || !all().all(|value| value.is_finite()) {
+            return Err(self.damaged("columns"));
+        }
         Ok(Scales { means: self.means.clone(), factors: self.factors.clone() })
+    }
+
+    /// What is to be said where a file does not say what was measured of the `what` that there are.
+    pub fn damaged(&self, what: &str) -> Error {
+        let problem = format!("what it says was measured of {what} does not go with the run: it is damaged");
+        Error::file(&self.from, problem)
     }
 }
 

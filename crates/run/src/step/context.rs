@@ -131,8 +131,10 @@ impl RunContext {
         let had = own_memory();
         let metrics = custom.check(&settings)?;
         let mut goal = custom.task(&settings.task.name)?.open(&store, &settings)?;
-        if let Some(measured) = measured {
-            goal.adopt(&measured.task)?;
+        if let Some(measured) = measured
+            && !goal.adopt(&measured.task)
+        {
+            return Err(measured.damaged(&settings.task.name));
         }
         task::check_parts(&*goal, &settings)?;
         let window = match settings.train.mode {

@@ -78,9 +78,10 @@ pub trait Goal: Send + Sync {
         Vec::new()
     }
 
-    /// Takes what was measured where the model was trained, in place of what was measured here.
-    fn adopt(&mut self, _measured: &[f32]) -> Result<()> {
-        Ok(())
+    /// Takes what was measured where the model was trained, in place of what was measured here; false where
+    /// that is nothing that the task measures.
+    fn adopt(&mut self, measured: &[f32]) -> bool {
+        measured.is_empty()
     }
 
     /// Sets parameters that begin with something that was fitted on the training part.

@@ -178,6 +178,42 @@ fn a_run_begins_with_the_parameters_of_another() {
     assert!(settings_from(&first).unwrap_err().to_string().starts_with("--from: there is no "));
 }
 
+/// Guards what a checkpoint says was measured: it has a checksum, but what can be made can be forged.
+#[test]
+fn what_was_measured_is_checked() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Sketch::random(66, 14, 16).write(&folder.path().join("store"));
+    let path = folder.path().join("run");
+    run(&settings(store.path(), "node-regression", "gcn"), &path);
+    let file = kymo_run::artifact::Folder::checkpoint_of(&path);
+    let whole = std::fs::read(&file).unwrap();
+    for (name, at, value) in [
+        ("measured.task", 0, f32::NAN),
+        ("measured.task", 2, 0.0),
+        ("measured.task", 3, 1.0),
+        ("measured.task", 3, -5.0),
+        ("measured.inputs", 1, f32::INFINITY),
+        ("measured.task", usize::MAX, 0.0),
+        ("measured.inputs", usize::MAX, 0.0),
+    ] {
+        let mut checkpoint = kymo_run::artifact::Checkpoint::read(&file).unwrap();
+        let array = checkpoint.arrays.get_mut(name).unwrap();
+        match array.values.get_mut(at) {
+            Some(place) => *place = value,
+            None => drop(checkpoint.arrays.remove(name)),
+        }
+        checkpoint.write(&file).unwrap();
+        let resumed = super::resume::resume(&path, &[]).err().unwrap();
+        for error in [load(&path, &[], None, &Progress::silent()).err().unwrap(), resumed] {
+            assert_eq!(error.class(), Class::Input, "{name}: {error}");
+            let text = error.to_string();
+            assert!(text.contains("checkpoint.safetensors") && text.contains("it is damaged"), "{text}");
+        }
+        std::fs::write(&file, &whole).unwrap();
+    }
+    own(&path);
+}
+
 /// A store that was copied elsewhere is the same data.
 #[test]
 fn a_store_may_move() {

@@ -324,15 +324,18 @@ impl Goal for Values {
         vec![self.mean, self.scale.0, self.scale.1, self.season.unwrap_or(0) as f32]
     }
 
-    fn adopt(&mut self, measured: &[f32]) -> Result<()> {
-        let &[mean, subtracted, divided, season] = measured else {
-            let problem = format!("a regression has 4 numbers of its values, found {}", measured.len());
-            return Err(Error::Bug(problem));
-        };
+    fn adopt(&mut self, measured: &[f32]) -> bool {
+        let &[mean, subtracted, divided, season] = measured else { return false };
+        let are_numbers = measured.iter().all(|number| number.is_finite());
+        // A season is looked back on from the furthest value that is predicted.
+        let is_season = season == 0.0 || (season > self.horizon() as f32 && season < 1e6);
+        if !are_numbers || divided <= 0.0 || !is_season {
+            return false;
+        }
         (self.mean, self.scale) = (mean, (subtracted, divided));
         (self.season, self.is_adopted) = ((season > 0.0).then_some(season as usize), true);
         self.make_room();
-        Ok(())
+        true
     }
 
     fn start(&self, params: &mut Params) -> Result<()> {
