@@ -9,7 +9,7 @@ use super::scale::Scales;
 use crate::error::Result;
 
 /// Columns of one-hot degrees at most.
-const MOST: usize = 256;
+pub const MOST: usize = 256;
 
 /// Degrees whose logarithms are kept: most vertices have one of these.
 const FEW: u32 = 4096;

@@ -9,7 +9,7 @@ use kymo_model::params::Initial;
 use kymo_model::{Bound, Slot};
 use kymo_tensor::{Pattern, Resident, Shape, Stage, Tape, Var};
 
-use super::degrees::{log_of_one_plus, one_hot_columns};
+use super::degrees::{MOST, log_of_one_plus, one_hot_columns};
 use super::dense::not_a_number;
 use super::measured::Measured;
 use super::scale::Scales;
@@ -138,8 +138,11 @@ impl Inputs {
             Features::Stored => (stored, is_sparse, false),
             Features::Degrees => (Constant::Degrees, false, false),
             Features::OneHotDegrees => {
-                let columns = measured.map(|measured| Ok(measured.columns));
-                let columns = columns.unwrap_or_else(|| one_hot_columns(store, train))?;
+                let columns = match measured {
+                    Some(measured) if measured.columns > MOST => return Err(measured.damaged("columns")),
+                    Some(measured) => measured.columns,
+                    None => one_hot_columns(store, train)?,
+                };
                 (Constant::OneHot(columns), false, false)
             }
             Features::Learnt => (Constant::None, false, true),

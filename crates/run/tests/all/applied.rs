@@ -214,6 +214,23 @@ fn what_was_measured_is_checked() {
     own(&path);
 }
 
+/// The number of columns is asked for memory before anything else is known.
+#[test]
+fn more_columns_than_there_can_be_are_damage() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Sketch::random(67, 14, 16).write(&folder.path().join("store"));
+    let mut settings = settings(store.path(), "node-regression", "gcn");
+    settings.data.features = Features::OneHotDegrees;
+    let path = folder.path().join("run");
+    run(&settings, &path);
+    let file = kymo_run::artifact::Folder::checkpoint_of(&path);
+    let mut checkpoint = kymo_run::artifact::Checkpoint::read(&file).unwrap();
+    checkpoint.facts["origin"]["columns"] = u64::MAX.into();
+    checkpoint.write(&file).unwrap();
+    let error = load(&path, &[], None, &Progress::silent()).err().unwrap();
+    assert!(error.class() == Class::Input && error.to_string().contains("it is damaged"), "{error}");
+}
+
 /// A store that was copied elsewhere is the same data.
 #[test]
 fn a_store_may_move() {
