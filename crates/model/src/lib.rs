@@ -89,12 +89,20 @@ pub struct Exchanged<'v> {
     pub before: &'v [Var],
     /// What it shares with other windows, where several are run together.
     pub together: Option<&'v Together>,
+    /// Whether nobody reads what comes of the steps before the last one: it may be left out, then.
+    pub only_last: bool,
 }
 
 impl<'v> Exchanged<'v> {
     /// What was exchanged in a window that follows another, which left `before`.
     pub fn after(exchanged: &'v Passed, before: &'v [Var]) -> Self {
-        Exchanged { steps: &exchanged.steps, shared: &exchanged.shared, before, together: None }
+        Exchanged {
+            steps: &exchanged.steps,
+            shared: &exchanged.shared,
+            before,
+            together: None,
+            only_last: false,
+        }
     }
 
     /// What was exchanged in the first window.
@@ -112,12 +120,12 @@ pub fn rows_by_step<'a>(
     exchanged: Exchanged<'_>,
     mut hand: impl FnMut(&mut Tape<'a>, usize, Var) -> Result<Var>,
 ) -> Result<Passed> {
-    let Exchanged { steps, shared, before, together } = exchanged;
+    let Exchanged { steps, shared, before, .. } = exchanged;
     let mut passed = Passed { after: before.to_vec(), ..Passed::default() };
     for (t, &step) in steps.iter().enumerate() {
         let before = passed.after.iter().map(|&state| hand(tape, t, state)).collect::<Result<Vec<Var>>>()?;
         let shared = if shared.len() == steps.len() { &shared[t..t + 1] } else { shared };
-        let next = Exchanged { steps: &[step], shared, before: &before, together };
+        let next = Exchanged { steps: &[step], shared, before: &before, ..exchanged };
         let next = model.rows(tape, params, next)?;
         passed.steps.extend(next.steps);
         passed.after = next.after;
@@ -146,14 +154,15 @@ where
     let vertices = vertices.map_or(0, |&step| tape.shape(step).rows);
     // Each matrix once, however many windows it is in.
     let (mut by_row, mut whole) = (Vec::new(), Vec::new());
-    let places: Vec<[Vec<usize>; 3]> = windows
+    let places: Vec<([Vec<usize>; 3], bool)> = windows
         .iter()
         .map(|window| {
             let place = |all: &mut Vec<Var>, vars: &[Var]| -> Vec<usize> {
                 vars.iter().map(|&var| place_of(all, var)).collect()
             };
             let steps = place(&mut by_row, window.steps);
-            [steps, place(&mut by_row, window.before), place(&mut whole, window.shared)]
+            let (before, shared) = (place(&mut by_row, window.before), place(&mut whole, window.shared));
+            ([steps, before, shared], window.only_last)
         })
         .collect();
     let all = [params.vars(), &whole, extra].concat();
@@ -165,12 +174,14 @@ where
         let together = Together::default();
         let together = (places.len() > 1).then_some(&together);
         let mut passed = Vec::with_capacity(places.len());
-        for [steps, before, shared] in &places {
+        for ([steps, before, shared], only_last) in &places {
             let at = |vars: &[Var], places: &[usize]| -> Vec<Var> {
                 places.iter().map(|&place| vars[place]).collect()
             };
             let (steps, before, shared) = (at(by_row, steps), at(by_row, before), at(whole, shared));
-            let exchanged = Exchanged { steps: &steps, shared: &shared, before: &before, together };
+            let only_last = *only_last;
+            let exchanged =
+                Exchanged { steps: &steps, shared: &shared, before: &before, together, only_last };
             passed.push(model.rows(tape, &params, exchanged)?);
         }
         loss(tape, rows, &passed, extra)

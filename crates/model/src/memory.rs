@@ -36,7 +36,7 @@ pub struct Memory {
 /// What a phase gives: a matrix for every step, and what the next window begins with.
 #[derive(Clone, Debug, Default)]
 pub struct Passed {
-    /// One for every step.
+    /// One for every step, or for the last ones alone where nobody reads the others.
     pub steps: Vec<Var>,
     /// Matrices that the rows phase sees whole, whichever rows it is asked about.
     pub shared: Vec<Var>,

@@ -245,6 +245,46 @@ fn nothing_is_allocated_after_the_first_step() {
     }
 }
 
+/// Where nobody reads the outputs before the last, the last and all gradients have the bits they would have,
+/// and an encoder without a state leaves the others out.
+#[test]
+fn outputs_that_nobody_reads_change_nothing() {
+    let vertices = 60;
+    let edges: Edges = (0..400u32).map(|i| (i * 7919 % 60, i * i % 60, 1.0)).collect();
+    let graphs: Vec<Graph> = (0..4).map(|t| Graph::from_edges(vertices, &edges[t * 50..]).unwrap()).collect();
+    let features: Vec<f32> = (0..vertices * FEATURES).map(|i| (i as f32 * 0.7).sin()).collect();
+    for recipe in zoo::ALL {
+        let model = recipe.build(&config(1, 1)).unwrap();
+        let params = Params::new(model.slots(), 5).unwrap();
+        let run = |only_last: bool| -> (usize, Vec<Vec<u32>>) {
+            let arena = Arena::new();
+            let mut tape = Tape::new(&arena);
+            let bound = params.bind(&mut tape).unwrap();
+            let features = tape.constant(Shape::new(vertices, FEATURES), &features).unwrap();
+            let window: Vec<Frame<'_>> = graphs.iter().map(|graph| Frame::new(graph, features)).collect();
+            let exchanged = model.exchange(&mut tape, &bound, &window, &[]).unwrap();
+            let exchanged = Exchanged { only_last, ..Exchanged::first(&exchanged) };
+            let alone = model.rows(&mut tape, &bound, exchanged).unwrap().steps.len();
+            let loss = loss_by_rows(&mut tape, &*model, &bound, &[exchanged], &[], |tape, _, outputs, _| {
+                let last = *outputs[0].steps.last().unwrap();
+                let square = tape.multiply(last, last)?;
+                tape.sum(square)
+            })
+            .unwrap();
+            let gradients = tape.backward(loss).unwrap();
+            let bits = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect();
+            let of = |&var: &Var| bits(&gradients.read(var).unwrap().unwrap_or_default());
+            let all = std::iter::once(bits(tape.value(loss).unwrap())).chain(bound.vars().iter().map(of));
+            (alone, all.collect())
+        };
+        let ((every, expected), (some, found)) = (run(false), run(true));
+        assert_eq!(every, graphs.len(), "{}", recipe.name);
+        assert_eq!(found, expected, "{}", recipe.name);
+        let left_out = recipe.name.ends_with("-linear");
+        assert_eq!(some, if left_out { 1 } else { every }, "{}", recipe.name);
+    }
+}
+
 /// The same bits for any number of threads, values and gradients.
 #[test]
 fn threads_do_not_change_a_bit() {

@@ -70,6 +70,14 @@ pub fn expect_shape(op: &'static str, input: &str, found: Shape, expected: Shape
     Err(Error::shape(op, format!("{input} is {found}, expected {expected}")))
 }
 
+/// Fails unless the input of this number has the shape that the others ask for.
+pub fn expect_input(op: &'static str, index: usize, found: Shape, expected: Shape) -> Result<()> {
+    if found == expected {
+        return Ok(());
+    }
+    expect_shape(op, &format!("input {index}"), found, expected)
+}
+
 /// Fails unless an operation was given as many inputs as it takes.
 pub fn expect_inputs<const N: usize>(op: &'static str, inputs: &[Shape]) -> Result<[Shape; N]> {
     let wrong = || Error::shape(op, format!("{} inputs were given, expected {N}", inputs.len()));

@@ -17,6 +17,9 @@ use crate::ops::LazyProduct;
 pub(crate) const HOST: &str = "in the memory of the host";
 pub(crate) const DEVICE: &str = "in the memory of a GPU";
 
+/// Nodes that a new tape has room for: those of a short window, so that it need not grow.
+const NODES: usize = 64;
+
 /// A matrix on a tape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Var(pub(crate) usize);
@@ -166,7 +169,7 @@ pub struct Tape<'a> {
 impl<'a> Tape<'a> {
     /// An empty tape that takes its buffers from `arena`.
     pub fn new(arena: &'a Arena) -> Self {
-        Tape { arena, nodes: Vec::new(), clock: None, alike: false }
+        Tape { arena, nodes: Vec::with_capacity(NODES), clock: None, alike: false }
     }
 
     /// Whether it works in the memory of the host.
@@ -257,8 +260,9 @@ impl<'a> Tape<'a> {
         self.push(Node::input(shape, Value::Made(Numbers::Host(values)), false))
     }
 
-    pub(crate) fn push(&mut self, node: Node<'a>) -> Var {
-        self.nodes.push(Node { of: self.now(), ..node });
+    pub(crate) fn push(&mut self, mut node: Node<'a>) -> Var {
+        node.of = self.now();
+        self.nodes.push(node);
         Var(self.nodes.len() - 1)
     }
 
@@ -357,11 +361,14 @@ impl<'a> Tape<'a> {
 
     /// Matrices to be read by an operation; of a product that it computes itself, the shape alone.
     pub(crate) fn views(&self, vars: &[Var]) -> Result<Few<View<'_>>> {
-        let view = |&var: &Var| match self.nodes[var.0].value {
-            Value::Product(_) => Ok(View { shape: self.shape(var), values: &[] }),
-            _ => self.view(var),
-        };
-        vars.iter().map(view).collect()
+        let mut views = Few::with_capacity(vars.len());
+        for &var in vars {
+            views.push(match self.nodes[var.0].value {
+                Value::Product(_) => View { shape: self.shape(var), values: &[] },
+                _ => self.view(var)?,
+            });
+        }
+        Ok(views)
     }
 
     /// Whether a gradient flows through a matrix.

@@ -38,7 +38,7 @@ impl Time for Gru {
     }
 
     fn run(&self, tape: &mut Tape<'_>, params: &Bound<'_>, sequence: Sequence<'_>) -> Result<Passed> {
-        let Sequence { steps, before, together } = sequence;
+        let Sequence { steps, before, together, .. } = sequence;
         let together = together.filter(|_| tape.is_on_host());
         let of = |what: &str| params.get(&format!("{}.{what}", self.name));
         let (input, state, bias, state_bias) = (of("input")?, of("state")?, of("bias")?, of("state_bias")?);

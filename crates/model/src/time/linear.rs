@@ -34,23 +34,26 @@ impl Time for Linear {
     }
 
     fn run(&self, tape: &mut Tape<'_>, params: &Bound<'_>, sequence: Sequence<'_>) -> Result<Passed> {
-        let Sequence { steps, before, together } = sequence;
+        let Sequence { steps, before, together, only_last } = sequence;
         let bias = params.get(&format!("{}.bias", self.name))?;
+        let weight = |back: usize| params.get(&format!("{}.{back}.weight", self.name));
+        let weights = (0..self.reach).map(weight).collect::<Result<Vec<Var>>>()?;
         let mut rows = Vec::with_capacity(steps.len());
         let handed = handed(before, self.reach - 1)?.unwrap_or_default();
         let known = [handed, steps].concat();
-        for (t, &step) in steps.iter().enumerate() {
-            let weight = params.get(&format!("{}.0.weight", self.name))?;
+        let first = if only_last { steps.len().saturating_sub(1) } else { 0 };
+        for (t, &step) in steps.iter().enumerate().skip(first) {
             let now = ("steps back", 0);
-            let mut sum = once(together, now, step, || tape.linear(step, weight, bias))?;
+            let mut parts = vec![once(together, now, step, || tape.linear(step, weights[0], bias))?];
             for back in 1..self.reach.min(handed.len() + t + 1) {
-                let weight = params.get(&format!("{}.{back}.weight", self.name))?;
                 let step = known[handed.len() + t - back];
                 let earlier = ("steps back", back);
-                let earlier = once(together, earlier, step, || tape.matmul(step, weight))?;
-                sum = tape.add(sum, earlier)?;
+                parts.push(once(together, earlier, step, || tape.matmul(step, weights[back]))?);
             }
-            rows.push(sum);
+            rows.push(match parts[..] {
+                [one] => one,
+                _ => tape.add_all(&parts)?,
+            });
         }
         // Nothing before the first step is the same as zeros.
         let (_, shape) = last(tape, steps)?;

@@ -42,7 +42,7 @@ impl Time for Lstm {
     }
 
     fn run(&self, tape: &mut Tape<'_>, params: &Bound<'_>, sequence: Sequence<'_>) -> Result<Passed> {
-        let Sequence { steps, before, together } = sequence;
+        let Sequence { steps, before, together, .. } = sequence;
         let together = together.filter(|_| tape.is_on_host());
         let handed = handed(before, self.names.len())?;
         let (mut rows, mut after) = (steps.to_vec(), Vec::with_capacity(self.names.len()));

@@ -26,6 +26,8 @@ pub struct Sequence<'v> {
     /// What other windows share with it, where several are run together. Cells share their products with
     /// inputs on the host only: on a GPU, cells that multiply inputs themselves gain more.
     pub together: Option<&'v Together>,
+    /// Whether nobody reads the outputs of the steps before the last one: they may be left out.
+    pub only_last: bool,
 }
 
 /// An encoder of a sequence of rows.
@@ -40,6 +42,6 @@ pub trait Time: Send + Sync {
     /// a time.
     fn memory(&self) -> Option<Vec<usize>>;
 
-    /// The output after each step.
+    /// The output after each step, or after the last ones where nobody reads the others.
     fn run(&self, tape: &mut Tape<'_>, params: &Bound<'_>, sequence: Sequence<'_>) -> Result<Passed>;
 }

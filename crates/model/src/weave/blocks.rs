@@ -50,7 +50,7 @@ fn rows<'a>(
         return block.rows(tape, params, Exchanged { together, ..Exchanged::after(exchanged, before) });
     }
     let steps = each(tape, window, |tape, t, frame| frame.shuffle(tape, exchanged.steps[t]))?;
-    let moved = Exchanged { steps: &steps, shared: &exchanged.shared, before, together };
+    let moved = Exchanged { steps: &steps, together, ..Exchanged::after(exchanged, before) };
     let passed = match memory {
         None => block.rows(tape, params, moved)?,
         Some(_) => rows_by_step(tape, block, params, moved, |tape, t, state| window[t].hand(tape, state))?,

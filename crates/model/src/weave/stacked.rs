@@ -57,7 +57,8 @@ impl Model for Stacked {
         let encode =
             |&step: &Var| once(together, ("encoded", 0), step, || self.structure.rows(tape, params, step));
         let encoded: Vec<Var> = exchanged.steps.iter().map(encode).collect::<Result<_>>()?;
-        let sequence = Sequence { steps: &encoded, before: exchanged.before, together };
+        let Exchanged { before, only_last, .. } = exchanged;
+        let sequence = Sequence { steps: &encoded, before, together, only_last };
         match &self.time {
             Some(time) => tape.staged(Stage::Time, |tape| time.run(tape, params, sequence)),
             None => Ok(Passed { steps: encoded, ..Passed::default() }),

@@ -47,7 +47,8 @@ pub fn take<'a>(
         match loss {
             Loss::Taken(var) => taken.push(var),
             Loss::OfRows(loss) => {
-                exchanged.push(window);
+                let only_last = loss.places.iter().all(|place| place + 1 == window.steps.len());
+                exchanged.push(Exchanged { only_last, ..window });
                 losses.push(loss);
             }
         }
@@ -56,14 +57,18 @@ pub fn take<'a>(
         // One task asks for the same parameters in all windows.
         let names = losses.first().map_or(&[][..], |loss| loss.names);
         let extra = names.iter().map(|name| params.get(name)).collect::<Result<Vec<_>>>()?;
+        let lengths: Vec<usize> = exchanged.iter().map(|window| window.steps.len()).collect();
         let body = move |tape: &mut Tape<'_>, rows: Range<usize>, passed: &[Passed], extra: &[Var]| {
             let mut sums = Vec::new();
-            for (loss, passed) in losses.iter().zip(passed) {
+            for ((loss, length), passed) in losses.iter().zip(&lengths).zip(passed) {
                 if let Some(after) = loss.after {
                     keep(tape, &rows, &passed.after, after)?;
                 }
+                // The first ones are missing where nobody reads them.
+                let missing = length - passed.steps.len();
                 for (number, &place) in loss.places.iter().enumerate() {
-                    sums.push((loss.of_step)(tape, number, rows.clone(), passed.steps[place], extra)?);
+                    let step = passed.steps[place - missing];
+                    sums.push((loss.of_step)(tape, number, rows.clone(), step, extra)?);
                 }
             }
             tape.add_all(&sums)

@@ -205,7 +205,8 @@ fn practise(context: &RunContext, vertices: usize, degree: u64, room: usize) -> 
             let window = &frames[start..(start + context.window).min(frames.len())];
             all.push(model.exchange(&mut tape, &bound, window, &[])?);
         }
-        let of = |exchanged| Exchanged { together, ..Exchanged::first(exchanged) };
+        let only_last = !context.settings.loss_at_all() && !context.goal.holds_all_rows();
+        let of = |exchanged| Exchanged { together, only_last, ..Exchanged::first(exchanged) };
         let windows: Vec<Exchanged<'_>> = all.iter().map(of).collect();
         let sum = |tape: &mut Tape<'_>, passed: &[Passed]| {
             let steps = passed.iter().flat_map(|passed| &passed.steps);

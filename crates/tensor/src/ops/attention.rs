@@ -9,7 +9,7 @@ use super::attention_loops::{Sizes, backward, forward};
 use super::pieces::{by_pieces, taken};
 use crate::clock::Stage;
 use crate::cuda::{self, Argument, Device, Launch, Memory, Source};
-use crate::error::{Error, Result, expect_shape};
+use crate::error::{Error, Result, expect_input};
 use crate::op::{Back, Op, Shape, View};
 use crate::tape::{Tape, Var};
 
@@ -69,7 +69,7 @@ impl Op for Attention {
             return Err(Error::shape(self.name(), "no steps were given"));
         };
         for (index, &shape) in inputs.iter().enumerate() {
-            expect_shape(self.name(), &format!("input {index}"), shape, first)?;
+            expect_input(self.name(), index, shape, first)?;
         }
         if self.heads == 0 || !first.columns.is_multiple_of(self.heads) {
             let problem = format!("{} columns cannot be shared by {} heads", first.columns, self.heads);

@@ -16,7 +16,7 @@ use super::ROWS;
 use super::lazy::{LazyProduct, ProductRows};
 use crate::arena::{Arena, Buffer};
 use crate::clock::{Of, Within};
-use crate::error::{Error, Result, expect_shape};
+use crate::error::{Error, Result, expect_input, expect_shape};
 use crate::op::{Back, Few, Op, Shape, View};
 use crate::tape::{Numbers, Tape, Value, Var};
 
@@ -134,12 +134,7 @@ where
 
     fn shape(&self, inputs: &[Shape]) -> Result<Shape> {
         for (index, shape) in inputs[..self.by_row].iter().enumerate() {
-            expect_shape(
-                self.name(),
-                &format!("input {index}"),
-                *shape,
-                Shape::new(self.rows, shape.columns),
-            )?;
+            expect_input(self.name(), index, *shape, Shape::new(self.rows, shape.columns))?;
         }
         Ok(Shape::SCALAR)
     }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::pieces::{by_pieces, taken};
 use super::pointwise::{POINTWISE, copy_columns_on};
 use crate::cuda;
-use crate::error::{Error, Result, expect_inputs, expect_shape};
+use crate::error::{Error, Result, expect_input, expect_inputs};
 use crate::op::{Back, Op, Shape, View};
 use crate::tape::{Tape, Var};
 
@@ -27,7 +27,7 @@ impl Op for Concatenate {
         };
         for (index, &shape) in inputs.iter().enumerate() {
             let expected = Shape::new(first.rows, shape.columns);
-            expect_shape(self.name(), &format!("input {index}"), shape, expected)?;
+            expect_input(self.name(), index, shape, expected)?;
         }
         Ok(Shape::new(first.rows, inputs.iter().map(|shape| shape.columns).sum()))
     }

@@ -6,7 +6,7 @@ use super::pieces::{by_pieces, taken};
 use super::pointwise::{POINTWISE, add_product_on, add_scaled_on};
 use super::product::column_sums;
 use crate::cuda;
-use crate::error::{Error, Result, expect_inputs, expect_shape};
+use crate::error::{Error, Result, expect_input, expect_inputs, expect_shape};
 use crate::op::{Back, Op, Shape, View};
 use crate::simd::{fma, simd};
 use crate::tape::{Tape, Var};
@@ -56,7 +56,7 @@ impl Op for Combination {
             return Err(Error::shape(self.name, "no inputs were given"));
         };
         for (index, &shape) in inputs.iter().enumerate() {
-            expect_shape(self.name, &format!("input {index}"), shape, first)?;
+            expect_input(self.name, index, shape, first)?;
         }
         Ok(first)
     }

@@ -8,7 +8,7 @@ use super::ROWS;
 use super::elementwise::add_scaled;
 use super::pointwise::add_scaled_on;
 use crate::cuda;
-use crate::error::{Error, Result, expect_inputs, expect_shape};
+use crate::error::{Error, Result, expect_input, expect_inputs};
 use crate::op::{Back, Op, Shape, View};
 use crate::tape::{Tape, Var};
 
@@ -34,7 +34,7 @@ impl Op for Concatenate {
         };
         for (index, &shape) in inputs.iter().enumerate() {
             let expected = Shape::new(shape.rows, first.columns);
-            expect_shape(self.name(), &format!("input {index}"), shape, expected)?;
+            expect_input(self.name(), index, shape, expected)?;
         }
         Ok(Shape::new(inputs.iter().map(|shape| shape.rows).sum(), first.columns))
     }
