@@ -59,8 +59,8 @@ pub struct Share {
     pub edges: u64,
     /// Bytes it sends.
     pub sent: Sent,
-    /// Bytes of memory that it needs at least: the snapshots of a window and of the next one, the reader's
-    /// room, what a window computes, parameters.
+    /// Bytes of memory that it needs at least: the snapshots of a window and those that are read
+    /// meanwhile, the reader's room, what a window computes, parameters.
     pub memory: u64,
     /// Bytes of memory with which it reads and aggregates everything once: all snapshots and products stay.
     /// It holds that much, or what it may take if that is less.

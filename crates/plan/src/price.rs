@@ -102,7 +102,7 @@ pub fn window_bytes(job: &Job<'_>) -> Result<Vec<u64>> {
     let rates = Rates::default();
     let pricing = Pricing::new(job, None, rates);
     let parts = pricing.steps(&mut 0)?;
-    let bytes = |window: &Range<Step>| pricing.at_once(&parts, window, None, 0);
+    let bytes = |window: &Range<Step>| pricing.at_once(&parts, window, None, 0).iter().sum::<u64>();
     Ok(job.windows.iter().map(|window| bytes(window) + job.work.replicated as u64).collect())
 }
 

@@ -156,6 +156,8 @@ impl HaloRows {
                 needs[owners.of(vertex)].push(vertex);
             }
         }
+        // They are kept as long as the step is.
+        sends.iter_mut().for_each(Vec::shrink_to_fit);
         let mut next = 0;
         let receives = needs.iter().map(|list| {
             let first = next;

@@ -180,6 +180,41 @@ mod tests {
         }
     }
 
+    /// Rows that stand for the first columns alone, as those of a worker that has a part of the vertices.
+    #[test]
+    fn products_of_factors_are_values_also_where_there_are_fewer_rows_than_columns() {
+        let (rows, columns, width) = (40usize, 90usize, 3);
+        let edges = (0..400u32).map(|k| (k * 7 % 40, k * k % 90));
+        let pattern = Arc::new(Pattern::from_edges(rows, columns, edges).unwrap());
+        let factors: Vec<f32> = (0..columns).map(|k| 1.0 + (k * 37 % 101) as f32 / 31.0).collect();
+        let products = Arc::new(Resident::products(pattern.clone(), factors.clone()).unwrap());
+        let mut given = Vec::with_capacity(pattern.entries());
+        for (row, range) in pattern.starts().windows(2).enumerate() {
+            let places = &pattern.places()[range[0] as usize..range[1] as usize];
+            given.extend(places.iter().map(|&column| factors[column as usize] * factors[row]));
+        }
+        let given = Arc::new(Resident::from(given));
+        let x: Vec<f32> = (0..columns * width).map(|k| (k as f32 * 0.7).sin()).collect();
+        let arena = Arena::new();
+        let run = |values: &Arc<Resident>| {
+            let mut tape = Tape::new(&arena);
+            let x = tape.parameter(Shape::new(columns, width), &x).unwrap();
+            let product = tape.spmm_fixed(pattern.clone(), values.clone(), x).unwrap();
+            let square = tape.multiply(product, product).unwrap();
+            let sum = tape.sum(square).unwrap();
+            let gradients = tape.backward(sum).unwrap();
+            (tape.value(product).unwrap().to_vec(), gradients.read(x).unwrap().unwrap().into_owned())
+        };
+        assert_eq!(run(&products), run(&given));
+        assert!(products.are_products(), "nothing was made of them");
+        assert_eq!(products[..], given[..]);
+        for wrong in [rows, columns - 1, columns + 1] {
+            assert!(Resident::products(pattern.clone(), vec![1.0; wrong]).is_err(), "{wrong}");
+        }
+        let tall = Arc::new(Pattern::from_edges(3, 2, [(0, 1)]).unwrap());
+        assert!(Resident::products(tall, vec![1.0; 2]).is_err());
+    }
+
     #[test]
     fn rows_that_are_not_there_are_refused() {
         let (rows, index) = (Resident::from(vec![1.0, 2.0]), Resident::from(vec![0, 1]));

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::Store;
 use super::change::{EdgeChange, EdgeList};
-use super::fates::{Fate, Fates, Weight};
+use super::fates::{Fate, Fates, Weight, grow};
 use super::way::Way;
 use crate::delta::{Mismatch, seek};
 use crate::error::Result;
@@ -145,6 +145,9 @@ impl<W: Weight> Edges<W> {
     fn load(&mut self, all: EdgeList<'_>, leaves_out: impl Fn(&Edge) -> bool) {
         self.edges.clear();
         self.weights.clear();
+        let count = all.edges.iter().filter(|edge| !leaves_out(edge)).count();
+        grow(&mut self.edges, count);
+        grow(&mut self.weights, count);
         for (index, edge) in all.edges.iter().enumerate().filter(|(_, edge)| !leaves_out(edge)) {
             self.edges.push(*edge);
             self.weights.push(W::at(all.weights, index));
@@ -177,6 +180,10 @@ fn apply<W: Weight>(
 ) -> std::result::Result<(), Mismatch> {
     new_edges.clear();
     new_weights.clear();
+    // Room for all that come; those that go leave some of it.
+    let come = fates.iter().filter(|[before, after]| before.is_none() && after.is_some()).count();
+    grow(new_edges, old_edges.len() + come);
+    grow(new_weights, old_edges.len() + come);
     let mut done = 0;
     for (&edge, &[before, after]) in edges.iter().zip(fates) {
         let at = done + seek(&old_edges[done..], edge);

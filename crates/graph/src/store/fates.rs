@@ -28,6 +28,9 @@ impl Weight for f32 {
     }
 }
 
+/// The part of its length by which an array is longer than it must be when it grows.
+const GROWTH: usize = 16;
+
 /// The weight of an edge before and after, `None` where it is absent.
 pub type Fate<W> = [Option<W>; 2];
 
@@ -37,6 +40,14 @@ pub fn same<W: Weight>(a: Option<W>, b: Option<W>) -> bool {
         (Some(a), Some(b)) => a.same(b),
         (None, None) => true,
         _ => false,
+    }
+}
+
+/// Makes room for this many entries in all and a few more: to double what is there, as a vector does by
+/// itself, would take more than was planned for a reader.
+pub fn grow<T>(vector: &mut Vec<T>, length: usize) {
+    if vector.capacity() < length {
+        vector.reserve_exact(length + length / GROWTH - vector.len());
     }
 }
 
@@ -65,6 +76,8 @@ impl<W: Weight> Lists<W> {
     fn room(&mut self, length: usize) -> (&mut [Edge], &mut [Fate<W>]) {
         let (from, to) = (self.used(), self.used() + length);
         if self.edges.len() < to {
+            grow(&mut self.edges, to);
+            grow(&mut self.fates, to);
             self.edges.resize(to, Edge::from_key(0));
             self.fates.resize(to, [None, None]);
         }
@@ -132,7 +145,10 @@ impl<W: Weight> Fates<W> {
         let EdgeChange::Delta { removed, added, reweighted, weights } = change else { return Ok(()) };
         if removed.edges.iter().chain(added.edges).any(&leaves_out) {
             let rest = |list: EdgeList<'_>| -> Vec<Edge> {
-                list.edges.iter().filter(|edge| !leaves_out(edge)).copied().collect()
+                let kept = || list.edges.iter().filter(|edge| !leaves_out(edge));
+                let mut rest = Vec::with_capacity(kept().count());
+                rest.extend(kept());
+                rest
             };
             let (removed, added) = (rest(removed), rest(added));
             let gone = |_| [Some(W::default()), None];
@@ -161,5 +177,43 @@ impl<W: Weight> Fates<W> {
         }
         let used = self.lists.used();
         Ok((&self.lists.edges[..used], &mut self.lists.fates[..used]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrays_grow_by_what_is_asked_for_and_a_little() {
+        let mut array: Vec<u64> = vec![7; 1000];
+        grow(&mut array, 1600);
+        assert_eq!((array.len(), array.capacity()), (1000, 1700));
+        grow(&mut array, 1700);
+        assert_eq!(array.capacity(), 1700, "there was room");
+        assert!(array.iter().all(|&value| value == 7));
+    }
+
+    /// What fates are put together in is no longer than it must be, however many steps there are.
+    #[test]
+    fn room_for_fates_is_that_of_their_edges() {
+        let edges =
+            |from: u32, count: u32| -> Vec<Edge> { (from..from + count).map(|k| Edge::new(k, 0)).collect() };
+        let mut fates: Fates<()> = Fates::EMPTY;
+        let mut total = 0;
+        for step in 0..9u32 {
+            let added = edges(step * 1000, 500 + step * 50);
+            total += added.len();
+            let list = |edges| EdgeList { edges, weights: None };
+            let (added, removed) = (list(&added), list(&[]));
+            fates
+                .push(EdgeChange::Delta { removed, added, reweighted: &[], weights: &[] }, |_| false)
+                .unwrap();
+        }
+        assert_eq!(fates.combine().unwrap().0.len(), total);
+        for lists in [&fates.lists, &fates.other] {
+            let rooms = [lists.edges.capacity(), lists.fates.capacity()];
+            assert!(rooms.iter().all(|&room| room <= total + total / GROWTH), "{rooms:?} for {total}");
+        }
     }
 }

@@ -320,7 +320,7 @@ impl Graph {
             None => rows.degrees(&self.pool),
         };
         let factors = factors(kind, degrees);
-        if kind == Normalisation::Both && weights.is_none() && self.part.is_none() {
+        if kind == Normalisation::Both && weights.is_none() {
             let values = Arc::new(Resident::products(pattern.clone(), factors)?);
             return Ok(Weighted { pattern, values });
         }

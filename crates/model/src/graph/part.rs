@@ -48,7 +48,13 @@ impl Graph {
         }
         let column = |vertex: u32| columns[vertex as usize];
         let lacks = || Error::settings("graph", "a part lacks a neighbour of its vertices");
-        let (mut starts, mut sources, mut weights) = (vec![0], Vec::new(), Vec::new());
+        // Counted first: arrays that double as they grow would take more than was planned.
+        let is_own = |(_, target, _): &(u32, u32, f32)| (column(*target) as usize) < own.len();
+        let count = edges.clone().filter(is_own).count();
+        let mut starts = Vec::with_capacity(own.len() + 1);
+        let mut sources = Vec::with_capacity(count);
+        let mut weights = Vec::with_capacity(if has_weights { count } else { 0 });
+        starts.push(0);
         for (source, target, weight) in edges.clone() {
             let row = column(target) as usize;
             if row < own.len() {

@@ -42,16 +42,37 @@ impl Weighted {
         tape.spmm_fixed(self.pattern, self.values, x)
     }
 
+    /// Bytes of it with values that are its own.
+    pub fn bytes(&self) -> u64 {
+        let [rows, columns] = [self.pattern.rows(), self.pattern.columns()].map(|count| count as u64);
+        Weighted::bytes_of([rows, columns], self.pattern.entries() as u64, self.pattern.is_transposed())
+    }
+
+    /// Bytes of a matrix of rows and columns with this many entries, each with its value, where gradients go
+    /// back through it or do not.
+    pub fn bytes_of([rows, columns]: [u64; 2], entries: u64, is_transposed: bool) -> u64 {
+        let entry = 8 * entries;
+        entry + 8 * (rows + 1) + if is_transposed { entry + 8 * (columns + 1) } else { 0 }
+    }
+
     /// The entries in the first `count` columns, and those in the others, which are then counted from zero.
     pub fn split(&self, count: usize) -> Result<[Weighted; 2]> {
         let half = |inside: bool| {
-            let (mut starts, mut places, mut values) = (vec![0], Vec::new(), Vec::new());
-            for row in self.pattern.starts().windows(2) {
+            let is_in = |place: usize| (place < count) == inside;
+            let entries = self.pattern.places().iter().filter(|&&place| is_in(place as usize)).count();
+            let mut starts = Vec::with_capacity(self.pattern.rows() + 1);
+            let (mut places, mut values) = (Vec::with_capacity(entries), Vec::with_capacity(entries));
+            starts.push(0);
+            for (number, row) in self.pattern.starts().windows(2).enumerate() {
                 for index in row[0] as usize..row[1] as usize {
                     let place = self.pattern.places()[index] as usize;
-                    if (place < count) == inside {
+                    if is_in(place) {
                         places.push(if inside { place } else { place - count } as u32);
-                        values.push(self.values[index]);
+                        // All of them would be made, and kept, if one was asked for.
+                        values.push(match self.values.factors() {
+                            Some(factors) => factors[place] * factors[number],
+                            None => self.values[index],
+                        });
                     }
                 }
                 starts.push(places.len() as u64);
@@ -63,5 +84,47 @@ impl Weighted {
             })
         };
         Ok([half(true)?, half(false)?])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Halves have the entries of the whole, also where these are products of factors that nobody made.
+    #[test]
+    fn halves_have_the_entries_of_the_whole() {
+        let (rows, columns) = (3u32, 7u32);
+        let edges = (0..14u32).map(|k| (k % rows, k * 3 % columns));
+        let pattern = Arc::new(Pattern::from_edges(rows as usize, columns as usize, edges).unwrap());
+        let factors: Vec<f32> = (1..=columns).map(|k| k as f32).collect();
+        let products = Arc::new(Resident::products(pattern.clone(), factors).unwrap());
+        let given = Arc::new(Resident::from(products.to_vec()));
+        let fresh = (1..=columns).map(|k| k as f32).collect();
+        let fresh = Arc::new(Resident::products(pattern.clone(), fresh).unwrap());
+        let listed = |matrix: &Weighted, from: u32| -> Vec<(usize, u32, f32)> {
+            let mut all = Vec::new();
+            for (row, range) in matrix.pattern.starts().windows(2).enumerate() {
+                let entry = |k: usize| (row, from + matrix.pattern.places()[k], matrix.values[k]);
+                all.extend((range[0] as usize..range[1] as usize).map(entry));
+            }
+            all
+        };
+        let whole = Weighted { pattern: pattern.clone(), values: given };
+        for count in [0, 3, 7] {
+            let matrix = Weighted { pattern: pattern.clone(), values: fresh.clone() };
+            let [here, beyond] = matrix.split(count).unwrap();
+            assert!(fresh.are_products(), "the values of the whole were made for it");
+            let mut found = [listed(&here, 0), listed(&beyond, count as u32)].concat();
+            found.sort_by_key(|&(row, column, _)| (row, column));
+            let mut expected = listed(&whole, 0);
+            expected.sort_by_key(|&(row, column, _)| (row, column));
+            assert_eq!(found, expected);
+            let entries = 8 * (here.pattern.entries() + beyond.pattern.entries()) as u64;
+            assert_eq!(here.bytes() + beyond.bytes(), entries + 2 * 8 * 4);
+            here.pattern.transpose();
+            let turned = 8 * here.pattern.entries() as u64 + 8 * (count as u64 + 1);
+            assert_eq!(here.bytes() + beyond.bytes(), entries + 2 * 8 * 4 + turned);
+        }
     }
 }

@@ -51,7 +51,8 @@ impl Loaded {
         };
         let lists = self.vertices.as_ref().zip(self.neighbours.as_ref()).map(|(vertices, neighbours)| {
             let route = &neighbours.route;
-            part_lists(vertices.len() as u64, (route.rows_sent() + route.rows_received()) as u64)
+            let moved = (route.rows_sent() + route.rows_received()) as u64;
+            part_lists(vertices.len() as u64, moved) + neighbours.bytes()
         });
         own + self.graph.bytes() as usize + lists.unwrap_or(0) as usize
     }

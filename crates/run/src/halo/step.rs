@@ -29,6 +29,11 @@ impl Neighbours {
         Neighbours { own: halo.own, route: Arc::new(halo.route), halves: Default::default() }
     }
 
+    /// Bytes of matrices that were needed apart.
+    pub fn bytes(&self) -> u64 {
+        self.halves.iter().filter_map(OnceLock::get).flatten().map(Weighted::bytes).sum()
+    }
+
     fn halves(&self, graph: &Graph, matrix: Matrix) -> Result<[Weighted; 2]> {
         let slot = &self.halves[matrix.number()];
         if let Some(halves) = slot.get() {

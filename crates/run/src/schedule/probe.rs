@@ -4,8 +4,10 @@
 //! and whether gradients come back follows from the model alone. So it is run once where everything has one
 //! row, through a halo that takes notes: no second description of each model has to be kept in step with it.
 
-use std::sync::Mutex;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use kymo_model::graph::Weighted;
 use kymo_model::{Exchanged, Extent, Frame, Graph, Halo, HaloView, Matrix, Params, rows_by_step};
 use kymo_plan::{Movement, Moves, Work};
 use kymo_tensor::{Arena, Result, Shape, Tape, Var};
@@ -13,20 +15,29 @@ use kymo_tensor::{Arena, Result, Shape, Tape, Var};
 use crate::merge::GradientSum;
 use crate::step::RunContext;
 
-/// Takes notes of what moves at one step.
+/// Takes notes of what moves at one step, and of the matrices whose columns are needed apart, here and
+/// elsewhere: of each, whether gradients go back through it.
 #[derive(Default)]
-struct Notes(Mutex<Vec<Movement>>);
+struct Notes {
+    movements: Mutex<Vec<Movement>>,
+    apart: Mutex<BTreeMap<usize, bool>>,
+}
 
 impl Notes {
     fn take(&self, tape: &Tape<'_>, moves: Moves, x: Var) {
         let movement = Movement { moves, columns: tape.shape(x).columns, back: tape.wants_gradient(x) };
-        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(movement);
+        locked(&self.movements).push(movement);
     }
+}
+
+fn locked<T>(notes: &Mutex<T>) -> MutexGuard<'_, T> {
+    notes.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Halo for Notes {
     fn product<'a>(&'a self, tape: &mut Tape<'a>, graph: &'a Graph, matrix: Matrix, x: Var) -> Result<Var> {
         self.take(tape, Moves::Neighbours, x);
+        *locked(&self.apart).entry(matrix.number()).or_default() |= tape.wants_gradient(x);
         matrix.of(graph)?.times(tape, x)
     }
 
@@ -92,10 +103,9 @@ pub fn work(context: &RunContext) -> crate::error::Result<Work> {
         })?;
     }
     drop(frames);
-    let steps: Vec<Vec<Movement>> = notes
-        .iter()
-        .map(|notes| notes.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone())
-        .collect();
+    let steps: Vec<Vec<Movement>> = notes.iter().map(|notes| locked(&notes.movements).clone()).collect();
+    // All steps are alike but for the first, which may have nothing to carry.
+    let apart = notes.last().map(|notes| locked(&notes.apart).clone()).unwrap_or_default();
     let memory = context.memory.clone().unwrap_or_default();
     let carried = memory.exchange.iter().filter_map(|extent| match extent {
         Extent::Vertices(columns) => Some((Moves::Carried, *columns)),
@@ -115,9 +125,16 @@ pub fn work(context: &RunContext) -> crate::error::Result<Work> {
     let slots = context.slots();
     let numbers: usize = slots.iter().map(|slot| slot.shape.len()).sum();
     let (asked, weighted) = (context.asked()?, context.store.has_weights()?);
-    let bytes = |vertices: u64, edges: u64| asked.bytes(vertices, edges, weighted);
+    // Of matrices that are needed apart there are two halves besides, with a loop at every vertex.
+    let halves = |vertices: u64, edges: u64| {
+        let of = |&back: &bool| Weighted::bytes_of([2 * vertices, vertices], vertices + edges, back);
+        apart.values().map(of).sum::<u64>()
+    };
+    let held = |vertices: u64, edges: u64| asked.bytes(vertices, edges, weighted);
+    let of_each = |bytes: &dyn Fn(u64, u64) -> u64| [bytes(1, 2) - bytes(1, 1), bytes(2, 1) - bytes(1, 1)];
     Ok(Work {
-        held: Some([bytes(1, 2) - bytes(1, 1), bytes(2, 1) - bytes(1, 1)]),
+        held: Some(of_each(&held)),
+        apart: of_each(&halves),
         brought: carried
             .chain(handed)
             .map(|(moves, columns)| Movement { moves, columns, back: false })

@@ -187,7 +187,14 @@ impl Division {
     /// What workers will do in the first epoch, and what that costs.
     pub fn plan(&self, context: &RunContext, question: &Question) -> Result<Plan> {
         let mut plan = self.priced(context, question)?;
-        if self.shares().is_none() {
+        if self.shares().is_some() {
+            // What the task has is shared by the workers of a process.
+            let task = Need::total(&context.goal.needs(context.model.width()));
+            let task = task / context.sharing.workers as u64;
+            for share in &mut plan.workers {
+                (share.memory, share.most) = (share.memory + task, share.most + task);
+            }
+        } else {
             // Features and readers are shared by the steps of a worker that has all of them.
             let (least, all) = (Need::total(&needs(context, 1)?), context.sizes()?.all() as u64);
             let products = context.reused()? * (context.store.vertices() * context.store.steps()) as u64;

@@ -133,10 +133,11 @@ impl Resident {
         Resident { values: values.into(), skipped, ..Resident::with(length, None) }
     }
 
-    /// The values of a square sparse matrix, each the product of the factors of its row and of its column.
-    /// They need no memory of their own: products with dense rows multiply as they go.
+    /// The values of a sparse matrix, each the product of the factors of its row and of its column; rows
+    /// stand for what the first columns stand for. They need no memory of their own: products with dense
+    /// rows multiply as they go.
     pub fn products(pattern: Arc<Pattern>, factors: Vec<f32>) -> Result<Resident> {
-        if [pattern.rows(), pattern.columns()] != [factors.len(); 2] {
+        if pattern.columns() != factors.len() || pattern.rows() > pattern.columns() {
             let problem = format!(
                 "{} factors for {} rows and {} columns",
                 factors.len(),
@@ -166,7 +167,7 @@ impl Resident {
     }
 
     /// The factors of rows and columns, where values are their products.
-    pub(crate) fn factors(&self) -> Option<&[f32]> {
+    pub fn factors(&self) -> Option<&[f32]> {
         self.factors.as_ref().map(|factors| &factors[..])
     }
 
