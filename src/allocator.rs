@@ -25,14 +25,15 @@ pub fn watch_aborts() {
 }
 
 /// Bytes from which on memory goes back to the system as soon as it is free.
-const LARGE: i32 = 8 << 20;
+const LARGE: i32 = 1 << 20;
 
 /// Bytes that may be free at the end of the library's memory before they go back to the system.
-const SPARE: i32 = 2 * LARGE;
+const SPARE: i32 = 16 << 20;
 
 /// From now on large arrays go back to the system when they are free. The C library of GNU would keep those
-/// of up to 32 MiB among others in use: a process held twice what it was counted to hold. What is needed
-/// again and again is used again by those who need it, and small arrays stay with the library.
+/// of up to 32 MiB among others in use: a process held twice what it was counted to hold, and with a limit of
+/// 8 MiB still an eighth more where workers share snapshots, whose parts are arrays of all sizes. What is
+/// needed again and again is used again by those who need it, and small arrays stay with the library.
 ///
 /// The library gives back what is free at the end of its memory as well, from 128 KiB on unless it is told
 /// otherwise: what a step makes for itself would then cost a page fault every four kilobytes, every time.

@@ -57,9 +57,9 @@ pub struct Work {
     /// Bytes of an edge and of a vertex in a snapshot as the model has it held, features aside; those of a
     /// snapshot with everything where that is not known.
     pub held: Option<[u64; 2]>,
-    /// Bytes of an edge and of a vertex in matrices whose columns are needed apart, here and elsewhere, where
-    /// workers share a snapshot.
-    pub apart: [u64; 2],
+    /// The same of a part of a snapshot that workers share: columns of its matrices may be needed apart, here
+    /// and elsewhere.
+    pub held_in_part: Option<[u64; 2]>,
     /// Bytes of parameters, gradients and what the optimiser remembers.
     pub replicated: usize,
 }

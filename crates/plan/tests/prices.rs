@@ -15,8 +15,8 @@ use kymo_plan::plan::{Sent, SnapshotBytes};
 use kymo_plan::price::{Job, Rates, price, reader_bytes, snapshot_bytes, window_bytes};
 use kymo_plan::strategy::{self, Scheme, Strategy as Way};
 use kymo_plan::{
-    Ask, Assignment, Cut, EpochPlan, Epochs, ModelNeeds, Movement, Moves, Ownership, Partition, Plan, Shares,
-    Window, Work, partition,
+    Ask, Assignment, Cut, EpochPlan, Epochs, Layout, ModelNeeds, Movement, Moves, Ownership, Partition, Plan,
+    Shares, Window, Work, partition,
 };
 use proptest::prelude::*;
 
@@ -355,6 +355,60 @@ fn memory_counts_the_window_that_is_read_ahead() {
     // There is no more to be read than there is.
     let (snapshots, beside, most) = of(3);
     assert_eq!(memory(vec![0..2, 1..3], Assignment::InTurns(1)), (sum(0..3) + beside, most, snapshots));
+}
+
+/// A part of a snapshot takes what it has of edges and vertices, lists of what moves, and, while a window is
+/// run, the rows of neighbours that are on their way.
+#[test]
+fn memory_of_parts_counts_what_is_apart_and_what_moves() {
+    let folder = tempfile::tempdir().unwrap();
+    // Workers own 0, 1 and 2, 3: 2 is needed by the first, 1 by the second.
+    let edges = vec![(0, 1), (2, 1), (1, 2), (1, 3), (3, 2)];
+    let store = write(&folder.path().join("store"), 4, &[edges.clone(), edges]);
+    let layout = Layout::by_vertex(2, 2, vec![0, 0, 1, 1]).unwrap();
+    let needs = ModelNeeds { out_edges: false, carries_state: false };
+    let shares = Shares::new(Cut::Fixed(layout.into()), needs, 2, 4);
+    let windows: Vec<Range<usize>> = vec![0..2];
+    let none = |_: &Window| Ok(Vec::new());
+    let assignment = Assignment::Together(1);
+    let epoch = Epochs { windows: windows.clone(), workers: 2, seed: None, assignment }.plan(0);
+    let memory = |columns: usize| {
+        let movement = Movement { moves: Moves::Neighbours, columns, back: true };
+        let work = Work {
+            steps: vec![vec![movement]; 2],
+            features: 3,
+            buffers: [40, 9],
+            held: Some([1, 1]),
+            held_in_part: Some([20, 16]),
+            replicated: 700,
+            ..Work::default()
+        };
+        let job = Job {
+            store: &store,
+            windows: &windows,
+            epoch: &epoch,
+            shares: Some(&shares),
+            work: &work,
+            workers: 2,
+            follows: false,
+            pairs: &none,
+            sample: None,
+        };
+        price("vertex-hash", &job, Rates::default()).unwrap().workers
+    };
+    let (narrow, wide) = (memory(5), memory(50));
+    for (worker, [edges, leaving]) in [[2, 2], [3, 1]].into_iter().enumerate() {
+        let (lists, features) = (12 * 3 + 4 * 2, 4 * 3);
+        let part = 20 * edges + (16 + features) * 3 + lists;
+        let reader = reader_bytes(4, edges + leaving, 5);
+        let snapshots = SnapshotBytes { all: 2 * part, largest: part, reader };
+        assert_eq!(narrow[worker].snapshots, snapshots, "worker {worker}");
+        // Of its window: one row goes out at a time, and one comes in for each step.
+        let moved = |columns: u64| 4 * columns * (1 + 2);
+        let beside = 2 * 40 + 9 + 700 + reader;
+        assert_eq!(narrow[worker].memory, 2 * part + beside + moved(5), "worker {worker}");
+        assert_eq!(wide[worker].memory, 2 * part + beside + moved(50), "worker {worker}");
+    }
 }
 
 /// Rows take time where they are computed, which is not where structure was: with `pss-ts` all workers share

@@ -15,6 +15,12 @@ pub struct Asked {
 }
 
 impl Asked {
+    /// The same without transposes: they are made where a gradient asks for one. Of a part, the halves of a
+    /// matrix may be what gradients go back through, and not the matrix.
+    pub fn untransposed(self) -> Asked {
+        Asked { transposed: [false; 3], ..self }
+    }
+
     /// Whether all of it can be made of the edges with a loop at every vertex.
     pub fn is_of_loops(&self) -> bool {
         let (loops, others) = (self.normalised, [self.plain, self.mean, self.diffusion]);

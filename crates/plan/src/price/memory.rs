@@ -10,7 +10,7 @@ use crate::batch::Window;
 use crate::parts::Part;
 use crate::plan::SnapshotBytes;
 use crate::shares::OwnersKey;
-use crate::work::Work;
+use crate::work::{Movement, Moves, Work};
 
 /// Bytes of an edge and of a vertex in the matrices of a snapshot: both orders, values, and where rows start.
 const EDGE_BYTES: u64 = 36;
@@ -28,15 +28,12 @@ pub fn snapshot_bytes(vertices: u64, edges: u64, columns: u64) -> u64 {
 /// Bytes of a part of a snapshot as the model has it held.
 fn snapshot(work: &Work, part: &Part) -> u64 {
     let (vertices, features) = (part.own + part.beyond, work.features as u64);
-    let held = match work.held {
+    let is_part = part.rows != [0; 2];
+    let held = match if is_part { work.held_in_part } else { work.held } {
         Some([edge, vertex]) => edge * part.edges + (vertex + 4 * features) * vertices,
         None => snapshot_bytes(vertices, part.edges, features),
     };
-    if part.rows == [0; 2] {
-        return held;
-    }
-    let [edge, vertex] = work.apart;
-    held + part_lists(vertices, part.rows.iter().sum()) + edge * part.edges + vertex * vertices
+    held + if is_part { part_lists(vertices, part.rows.iter().sum()) } else { 0 }
 }
 
 /// Bytes of what there is to a part beside edges and features: which vertices it has, twice, their degrees,
@@ -129,6 +126,15 @@ impl Pricing<'_> {
         let held: BTreeSet<(Step, OwnersKey)> = here.iter().copied().chain(ahead).collect();
         let rows = here.iter().map(|key| part(key).own).max().unwrap_or(0);
         let [for_each, for_all] = work.buffers;
-        [held.iter().map(|key| snapshot(work, &part(key))).sum(), rows * for_each + for_all]
+        // Rows of neighbours that are on their way: those of a step as they go out, those of all as they come.
+        let of_neighbours = |movement: &&Movement| movement.moves == Moves::Neighbours;
+        let movements = work.steps.iter().flatten().filter(of_neighbours);
+        let row = movements.map(|movement| 4 * movement.columns as u64).max().unwrap_or(0);
+        let [sent, received] = here
+            .iter()
+            .map(|key| part(key).rows)
+            .fold([0, 0], |[sent, received], rows| [rows[0].max(sent), received + rows[1]]);
+        let moved = (sent + received) * row;
+        [held.iter().map(|key| snapshot(work, &part(key))).sum(), rows * for_each + for_all + moved]
     }
 }

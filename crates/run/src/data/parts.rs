@@ -51,6 +51,7 @@ impl Drop for Place<'_> {
 
 impl Parts {
     pub fn new(store: Arc<Store>, inputs: Arc<Inputs>, asked: Asked, cells: Arc<Cells>) -> Parts {
+        let asked = asked.untransposed();
         Parts { store, inputs, asked, cells, places: Mutex::default(), given: Condvar::new() }
     }
 

@@ -125,16 +125,18 @@ pub fn work(context: &RunContext) -> crate::error::Result<Work> {
     let slots = context.slots();
     let numbers: usize = slots.iter().map(|slot| slot.shape.len()).sum();
     let (asked, weighted) = (context.asked()?, context.store.has_weights()?);
-    // Of matrices that are needed apart there are two halves besides, with a loop at every vertex.
-    let halves = |vertices: u64, edges: u64| {
-        let of = |&back: &bool| Weighted::bytes_of([2 * vertices, vertices], vertices + edges, back);
-        apart.values().map(of).sum::<u64>()
-    };
     let held = |vertices: u64, edges: u64| asked.bytes(vertices, edges, weighted);
+    // Of matrices that are needed apart there are two halves besides, with a loop at every vertex; gradients
+    // go back through those, then.
+    let asked_of_parts = if apart.is_empty() { asked } else { asked.untransposed() };
+    let in_part = |vertices: u64, edges: u64| {
+        let of = |&back: &bool| Weighted::bytes_of([2 * vertices, vertices], vertices + edges, back);
+        asked_of_parts.bytes(vertices, edges, weighted) + apart.values().map(of).sum::<u64>()
+    };
     let of_each = |bytes: &dyn Fn(u64, u64) -> u64| [bytes(1, 2) - bytes(1, 1), bytes(2, 1) - bytes(1, 1)];
     Ok(Work {
         held: Some(of_each(&held)),
-        apart: of_each(&halves),
+        held_in_part: Some(of_each(&in_part)),
         brought: carried
             .chain(handed)
             .map(|(moves, columns)| Movement { moves, columns, back: false })
