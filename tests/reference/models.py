@@ -446,6 +446,40 @@ def dcrnn(case, parameters, graphs, features):
     return outputs
 
 
+def gc_lstm_shapes(case):
+    hidden = case["hidden"]
+    shapes = {}
+    for layer in range(case["layers"]):
+        prefix, width = ("", case["features"]) if layer == 0 else (f"layer.{layer}.", hidden)
+        shapes[f"{prefix}gate.input"] = (width, 4 * hidden)
+        shapes[f"{prefix}gate.heard"] = (case["diffusion"] * hidden, 4 * hidden)
+        shapes[f"{prefix}gate.state"] = (hidden, 4 * hidden)
+        shapes[f"{prefix}gate.bias"] = (4 * hidden,)
+    return shapes
+
+
+def gc_lstm(case, parameters, graphs, features):
+    """Gates in the order input, forget, cell, output; they hear states as far as the polynomial goes."""
+    for layer in range(case["layers"]):
+        prefix = "" if layer == 0 else f"layer.{layer}."
+        weight, others, state, bias = (
+            parameters[f"{prefix}gate.{name}"] for name in ["input", "heard", "state", "bias"]
+        )
+        hidden = cell = features[0].new_zeros(len(features[0]), case["hidden"])
+        outputs = []
+        for graph, x in zip(graphs, features):
+            heard = [hidden]
+            for _ in range(case["diffusion"]):
+                heard.append(propagate(graph, heard[-1], case["normalisation"]))
+            gates = x @ weight + torch.cat(heard[1:], dim=1) @ others + hidden @ state + bias
+            i, f, g, o = gates.chunk(4, dim=1)
+            cell = torch.sigmoid(f) * cell + torch.sigmoid(i) * torch.tanh(g)
+            hidden = torch.sigmoid(o) * torch.tanh(cell)
+            outputs.append(hidden)
+        features = outputs
+    return features
+
+
 def graphsage_linear_shapes(case):
     shapes = {"time.bias": (case["hidden"],)}
     for layer, (width, out) in enumerate(widths(case)):
@@ -493,6 +527,7 @@ MODELS = {
     "dysat": (dysat_shapes, dysat),
     "mpnn-lstm": (mpnn_lstm_shapes, mpnn_lstm),
     "dcrnn": (dcrnn_shapes, dcrnn),
+    "gc-lstm": (gc_lstm_shapes, gc_lstm),
     "graphsage-linear": (graphsage_linear_shapes, graphsage_linear),
 }
 

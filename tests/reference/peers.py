@@ -21,7 +21,7 @@ import graphs
 import models
 
 sys.modules.setdefault("torch_sparse", types.SimpleNamespace(SparseTensor=object))
-from torch_geometric_temporal.nn.recurrent import DCRNN, MPNNLSTM, TGCN, EvolveGCNH, EvolveGCNO  # noqa: E402
+from torch_geometric_temporal.nn.recurrent import DCRNN, GCLSTM, MPNNLSTM, TGCN, EvolveGCNH, EvolveGCNO  # noqa: E402
 from torch_geometric_temporal.nn.recurrent.dcrnn import BatchedDConv, DConv  # noqa: E402
 
 VERTICES, WIDTH, HIDDEN, HEADS = 7, 5, 6, 2
@@ -66,7 +66,7 @@ def ring(weight=None):
 
 def check():
     layers = [gcn, gcn_right_and_none, gat, sage, lstm, gru, attention, matrix_lstm, matrix_gru]
-    cells = [t_gcn, evolvegcn_o, evolvegcn_h, mpnn_lstm]
+    cells = [t_gcn, evolvegcn_o, evolvegcn_h, mpnn_lstm, gc_lstm]
     diffusion = [dcrnn_forward, dcrnn_backward, dcrnn_weights, dcrnn_third_power, dcrnn_batched]
     for one in layers + cells + diffusion:
         one()
@@ -295,6 +295,24 @@ def mpnn_lstm():
     index = torch.cat([step.index + t * VERTICES for t, step in enumerate(steps())], dim=1)
     theirs = peer(torch.cat(features), index, torch.cat([step.weights for step in steps()]))
     agree("mpnn-lstm", ours, theirs[:, HIDDEN : 2 * HIDDEN])
+
+
+def gc_lstm():
+    """= torch_geometric_temporal GCLSTM with K = 1, where gates hear nothing of neighbours"""
+    peer = randomise(GCLSTM(WIDTH, HIDDEN, 1))
+    gates = [(getattr(peer, f"W_{gate}"), getattr(peer, f"conv_{gate}"), getattr(peer, f"b_{gate}")) for gate in "ifco"]
+    parameters = {
+        "gate.input": torch.cat([weight for weight, _, _ in gates], dim=1),
+        "gate.heard": torch.zeros(HIDDEN, 4 * HIDDEN, dtype=torch.float64),
+        "gate.state": torch.cat([conv.lins[0].weight.t() for _, conv, _ in gates], dim=1),
+        "gate.bias": torch.cat([conv.bias + bias[0] for _, conv, bias in gates]),
+    }
+    features = [normal(VERTICES, WIDTH) for _ in range(3)]
+    case = {"hidden": HIDDEN, "layers": 1, "diffusion": 1, "normalisation": "both"}
+    hidden = cell = None
+    for x, ours in zip(features, models.gc_lstm(case, parameters, [ring(1.0)] * 3, features)):
+        hidden, cell = with_float64(lambda: peer(x, ring(1.0).index, ring(1.0).weights, hidden, cell))
+        agree("gc-lstm", ours, hidden)
 
 
 def diffusion_weights(layer, direction):

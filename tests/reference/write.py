@@ -20,7 +20,7 @@ import peers
 
 HERE = pathlib.Path(__file__).parent
 LIMIT = 60_000
-CONVOLVING = ["gcn", "t-gcn", "wd-gcn", "gcn-gru", "evolvegcn-o", "evolvegcn-h"]
+CONVOLVING = ["gcn", "t-gcn", "wd-gcn", "gcn-gru", "evolvegcn-o", "evolvegcn-h", "gc-lstm"]
 
 
 def settings(model, layers=1, vertices=7, heads=1, **more):
@@ -57,6 +57,8 @@ def cases():
     all["evolvegcn-h-ties"] = settings("evolvegcn-h", vertices=9, normalisation="both")
     all["mpnn-lstm"] = settings("mpnn-lstm", 2, normalisation="right")
     all["dcrnn"] = settings("dcrnn", diffusion=2)
+    for layers in [1, 2]:
+        all[f"gc-lstm-{layers}"] = settings("gc-lstm", layers, diffusion=2, normalisation="both")
     all["graphsage-linear-pool"] = settings("graphsage-linear", aggregate="pool", window=3)
     return all | blocks()
 
@@ -74,6 +76,7 @@ def blocks():
         "dysat": {"heads": 2, "window": 4},
         "mpnn-lstm": {"layers": 2, "normalisation": "right"},
         "dcrnn": {"diffusion": 2},
+        "gc-lstm": {"diffusion": 1},
         "graphsage-linear": {"aggregate": "mean", "window": 3},
     }
     narrow = {"hidden": 4, "features": 3}

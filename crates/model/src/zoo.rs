@@ -6,7 +6,7 @@ use crate::Model;
 use crate::graph::Normalisation;
 use crate::structure::{Activation, Gat, Gather, Gcn, Layers, Mpnn, Sage, Structure};
 use crate::time::{Attention, Gru, Linear, Lstm, Time};
-use crate::weave::{Blocks, Diffused, Evolution, Evolving, Gated, Stacked};
+use crate::weave::{Blocks, Convolved, Diffused, Evolution, Evolving, Gated, Stacked};
 
 /// What a model is made for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -169,6 +169,16 @@ pub const ALL: &[Recipe] = &[
             let structure = Mpnn(gcn_layers(&config, config.layers, Activation::Relu));
             let input = structure.width();
             stacked(structure, Some(lstm(input, config.hidden, 2)))
+        },
+    },
+    Recipe {
+        name: "gc-lstm",
+        about: "gates of a recurrent memory that hear the states of neighbours",
+        paper: "Chen et al., Applied Intelligence 2022 (arXiv 1812.04206)",
+        parts: ["gcn", "lstm", "gated"],
+        make: |config, _| {
+            let Config { features: input, hidden, layers, walks: hops, normalisation, .. } = *config;
+            Box::new(Convolved { input, hidden, layers, hops, normalisation })
         },
     },
     Recipe {

@@ -69,7 +69,9 @@ fn every_snapshot_takes_time_of_its_own() {
                 let what = format!("{} with {layers} layers, {blocks} blocks: {times:?}", recipe.name);
                 assert_eq!(times.steps.len(), STEPS, "{what}");
                 let aggregation = |step: usize| times.steps[step][Stage::Aggregation as usize];
-                assert!((0..STEPS).all(|step| aggregation(step) > 0.0), "{what}");
+                // Who hears states alone hears nothing at the first step.
+                let first = usize::from(recipe.name == "gc-lstm");
+                assert!((first..STEPS).all(|step| aggregation(step) > 0.0), "{what}");
                 assert_eq!(times.window[Stage::Aggregation as usize], 0.0, "{what}");
                 // What follows time is all in its stage: rows have products of their own, but not where
                 // vertices remember.

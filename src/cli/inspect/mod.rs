@@ -221,6 +221,30 @@ mod tests {
         }
     }
 
+    /// Where most links lead to vertices that are new, a rule that knows that alone does well.
+    #[test]
+    fn links_that_can_be_found_without_knowledge_are_a_warning() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, new) in [("replaced", true), ("steady", false)] {
+            let path = folder.path().join(name);
+            let mut writer = Writer::create(&path, false).unwrap();
+            writer.plan(Plan { directed: true, ..Plan::default() });
+            writer.add_vertices(&Ids::Number((0..100).collect())).unwrap();
+            for step in 0..20u32 {
+                let target = |k: u32| if new { 4 * step + k } else { k };
+                let edges = (0..4).map(|k| Edge::new(90 + k, target(k))).collect();
+                let edges = StepEdges::All(Snapshot::from_edges(edges));
+                writer.push(StepData { edges, ..StepData::default() }).unwrap();
+            }
+            writer.finish().unwrap();
+            let text = print(&path, false, false);
+            let warned = text.contains("Of the links of the last steps 100.0 % lead to vertices");
+            assert_eq!(warned, new, "{text}");
+            let json: serde_json::Value = serde_json::from_str(&print(&path, true, false)).unwrap();
+            assert_eq!(json["averages"]["new_targets"]["mean"].as_f64(), Some(f64::from(u8::from(new))));
+        }
+    }
+
     #[test]
     fn times_are_dates_where_they_can_be() {
         let folder = tempfile::tempdir().unwrap();

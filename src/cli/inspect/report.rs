@@ -17,6 +17,8 @@ const NARROWEST: usize = 12;
 const HEIGHT: usize = 7;
 /// Classes that are named.
 const CLASSES: usize = 8;
+/// The share of links that lead to new targets from which on it is worth a warning.
+const MUCH: f64 = 0.1;
 /// Nouns that occur often, for one and for many.
 const VERTICES: [&str; 2] = ["vertex", "vertices"];
 const STEPS: [&str; 2] = ["step", "steps"];
@@ -66,7 +68,26 @@ pub fn report(name: &str, stats: &Stats, memory: Option<InMemory>, columns: usiz
     if stats.steps > 1 {
         course(stats, columns, &mut text);
     }
+    if let Some(found) = by_chance(&stats.per_step) {
+        text.push('\n');
+        let warning = format!(
+            "Of the links of the last steps {} lead to vertices that were never a target before. A rule that \
+             ranks such vertices first, and knows nothing else, finds them: compare with the baseline \
+             new-first, or judge links by mrr-balanced (--metrics mrr-balanced), which it cannot win.",
+            percent(found)
+        );
+        wrap(&warning, columns, 0, &mut text);
+    }
     text
+}
+
+/// The share of links that a rule without knowledge finds in the part of the steps that models are usually
+/// tested on, where it is much.
+fn by_chance(steps: &[StepStats]) -> Option<f64> {
+    let last = &steps[steps.len() - steps.len() * 3 / 20..];
+    let edges: u64 = last.iter().map(|step| step.edges).sum();
+    let new = last.iter().map(|step| step.new_targets.unwrap_or(0.0) * step.edges as f64);
+    Some(new.sum::<f64>() / edges as f64).filter(|share| *share >= MUCH)
 }
 
 /// Appends what is said of `name`: beside it, or below it where that leaves no room.
@@ -169,11 +190,12 @@ fn course(stats: &Stats, columns: usize, text: &mut String) {
     text.push_str("\nFrom step to step\n");
     let averages = stats.averages;
     let share = |of: fn(&StepStats) -> Option<f64>| steps.iter().filter_map(of).collect::<Vec<f64>>();
-    let lines: [(&str, Vec<f64>, Option<Spread>, Label); 6] = [
+    let lines: [(&str, Vec<f64>, Option<Spread>, Label); 7] = [
         ("active vertices", share(|step| Some(step.active as f64)), averages.active, count),
         ("edges changed", share(|step| step.change), averages.change, percent),
         ("edge overlap", share(|step| step.overlap), averages.overlap, percent),
         ("vertex turnover", share(|step| step.turnover), averages.turnover, percent),
+        ("new targets", share(|step| step.new_targets), averages.new_targets, percent),
         ("highest in-degree", share(|step| Some(step.max_in_degree.into())), None, count),
         ("in-degree skew", share(|step| step.degree_skew), None, |skew| format!("{skew:.2}")),
     ];

@@ -134,6 +134,8 @@ pub struct Averages {
     pub overlap: Option<Spread>,
     /// See [`StepStats::turnover`].
     pub turnover: Option<Spread>,
+    /// See [`StepStats::new_targets`].
+    pub new_targets: Option<Spread>,
 }
 
 /// The lowest, the mean and the highest of some values.
@@ -219,6 +221,7 @@ pub fn stats(store: &Store, progress: &Progress) -> Result<Stats> {
             change: Spread::of(per_step.iter().filter_map(|step| step.change)),
             overlap: Spread::of(per_step.iter().filter_map(|step| step.overlap)),
             turnover: Spread::of(per_step.iter().filter_map(|step| step.turnover)),
+            new_targets: Spread::of(per_step.iter().filter_map(|step| step.new_targets)),
         },
         per_step,
     })

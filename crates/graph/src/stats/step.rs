@@ -43,6 +43,9 @@ pub struct StepStats {
     pub disappeared: u64,
     /// Vertices that appeared or disappeared over vertices active at either step.
     pub turnover: Option<f64>,
+    /// The share of edges (in both directions, where the graph is undirected) that lead to a vertex to which
+    /// none led at any step before: who ranks such vertices first finds as many links without knowing any.
+    pub new_targets: Option<f64>,
     /// Vertices with a changed incoming edge: what an incremental aggregation has to compute again.
     pub inward: u64,
     /// Vertices with a changed outgoing edge.
@@ -76,6 +79,8 @@ pub(super) struct Tracker<'a> {
     directed: bool,
     degrees: Degrees,
     seen: Seen,
+    /// Of each vertex, whether an edge has led to it.
+    reached: Vec<bool>,
     before: Option<Before>,
 }
 
@@ -89,7 +94,8 @@ impl<'a> Tracker<'a> {
     /// Before the first step of `store`.
     pub fn new(store: &'a Store) -> Self {
         let (directed, degrees) = (store.manifest().directed, Degrees::new(store.vertices()));
-        Tracker { store, directed, degrees, seen: Seen::default(), before: None }
+        let reached = vec![false; store.vertices()];
+        Tracker { store, directed, degrees, seen: Seen::default(), reached, before: None }
     }
 
     /// Describes a stop of the walk; every stop has to pass here, in order.
@@ -105,6 +111,10 @@ impl<'a> Tracker<'a> {
         let added = count(delta.added.iter().map(|&(edge, _)| edge), self.directed);
         let removed = count(delta.removed.iter().map(|&(edge, _)| edge), self.directed);
         let [weight_min, weight_max] = weights(snapshot);
+        // An edge to where none led before was not there before.
+        let targets = || delta.added.iter().map(|&(edge, _)| edge.target() as usize);
+        let new = targets().filter(|&target| !self.reached[target]).count() as u64;
+        targets().for_each(|target| self.reached[target] = true);
         let before = self.before.replace(Before { edges, active: degrees.active });
         Ok(StepStats {
             step,
@@ -124,6 +134,7 @@ impl<'a> Tracker<'a> {
             turnover: before.and_then(|before| {
                 ratio(degrees.appeared + degrees.disappeared, before.active + degrees.appeared)
             }),
+            new_targets: before.and_then(|_| ratio(new, snapshot.len() as u64)),
             inward: map.inward.len() as u64,
             outward: map.outward.len() as u64,
             in_degree_changed: map.in_degree.len() as u64,

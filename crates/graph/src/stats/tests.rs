@@ -65,6 +65,8 @@ fn from_scratch(graphs: &[Graph], directed: bool) -> Vec<StepStats> {
         let weighted = graph.values().any(|&w| w != 1.0);
         let weights = || graph.values().copied().filter(|_| weighted);
         let later = t > 0;
+        let reached: BTreeSet<Vertex> =
+            graphs[..t].iter().flat_map(|graph| graph.keys().map(|&(_, v)| v)).collect();
         result.push(StepStats {
             step: t,
             begin: t as f64,
@@ -81,6 +83,8 @@ fn from_scratch(graphs: &[Graph], directed: bool) -> Vec<StepStats> {
             appeared: is.difference(&was).count() as u64,
             disappeared: was.difference(&is).count() as u64,
             turnover: share(is.symmetric_difference(&was).count(), is.union(&was).count()).filter(|_| later),
+            new_targets: share(graph.keys().filter(|(_, v)| !reached.contains(v)).count(), graph.len())
+                .filter(|_| later),
             inward: all().filter(|&v| inward(graph, v) != inward(before, v)).count() as u64,
             outward: all().filter(|&v| outward(graph, v) != outward(before, v)).count() as u64,
             in_degree_changed: all().filter(|&v| inward(graph, v).len() != inward(before, v).len()).count()

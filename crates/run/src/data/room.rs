@@ -50,6 +50,10 @@ pub struct Sizes {
     pub step: usize,
     /// Bytes that a reader works in.
     pub reader: usize,
+    /// Bytes of the store's pages that are in memory while a reader looks at them, at most: those of a step
+    /// that is stored whole and of the changes from there on. The system can do without them, so nothing is
+    /// refused for lack of room for them.
+    pub pages: usize,
     /// Bytes of the store, as it is mapped.
     pub mapped: usize,
     /// Bytes of the features of a window and of what is read ahead of the next, at most.
@@ -81,6 +85,7 @@ impl Sizes {
             // Rows before and after a step is taken, and changes that are put together, as they come in and
             // as they go out: no more than there are edges.
             reader: rows as usize + if weighted { 48 } else { 20 } * changes as usize,
+            pages: if weighted { 12 } else { 8 } * (largest + changes) as usize,
             mapped: store.bytes() as usize,
             ..Sizes::default()
         };
@@ -141,9 +146,10 @@ impl Room {
             let products = Some(memory - if releases { snapshots } else { with_pages });
             return Room { snapshots, products, readers, ahead: window, holds_all: true, releases, ..room };
         }
+        let memory = memory.saturating_sub(sizes.pages);
         // What passes through needs to be there in time more than others need to be kept: half of the room
         // is for that, if it takes as much.
-        let reader = sizes.reader.saturating_add(sizes.step).max(1);
+        let reader = sizes.reader.saturating_add(sizes.pages).saturating_add(sizes.step).max(1);
         let readers = (memory / 4 / reader).min(threads.saturating_sub(1)).min(3);
         let ahead = (memory / 4 / sizes.step.max(1)).min(2 * window);
         let snapshots = memory - readers * reader - ahead * sizes.step;
@@ -213,8 +219,15 @@ pub fn largest_step(store: &Store) -> Result<u64> {
 mod tests {
     use super::*;
 
-    const SIZES: Sizes =
-        Sizes { structure: 10_000, features: 2_000, step: 100, reader: 60, mapped: 1_000, window: 400 };
+    const SIZES: Sizes = Sizes {
+        structure: 10_000,
+        features: 2_000,
+        step: 100,
+        reader: 60,
+        pages: 40,
+        mapped: 1_000,
+        window: 400,
+    };
 
     #[test]
     fn what_all_snapshots_leave_is_for_products() {
@@ -243,9 +256,12 @@ mod tests {
         for memory in (0..12_750).step_by(7) {
             for (window, threads) in [(1, 1), (4, 2), (10, 16)] {
                 let room = Room::new(&SIZES, memory, window, threads);
-                let more = (room.ahead - 1) * SIZES.step + (room.readers - 1) * (SIZES.reader + SIZES.step);
-                assert!(room.snapshots + more <= memory, "{memory} {room:?}");
-                assert!(room.snapshots >= memory / 2 && room.products == Some(0), "{memory} {room:?}");
+                let more = (room.ahead - 1) * SIZES.step
+                    + (room.readers - 1) * (SIZES.reader + SIZES.step)
+                    + room.readers * SIZES.pages;
+                assert!(room.snapshots + more <= memory.max(SIZES.pages), "{memory} {room:?}");
+                let left = memory.saturating_sub(SIZES.pages);
+                assert!(room.snapshots >= left / 2 && room.products == Some(0), "{memory} {room:?}");
                 assert!(room.ahead <= 2 * window + 1 && room.readers <= threads.min(4), "{memory} {room:?}");
             }
         }

@@ -1,5 +1,6 @@
 //! Whether all processes mean the same run: the same program, the same settings, the same data.
 
+use std::io::Read;
 use std::path::Path;
 
 use kymo_graph::Store;
@@ -38,10 +39,23 @@ fn described(settings: &Settings, store: &Store) -> Result<String> {
 /// This program: two builds of a version are not the same.
 fn program() -> String {
     let version = env!("CARGO_PKG_VERSION");
-    let content = |path: &Path| Some(crc32fast::hash(&std::fs::read(path).ok()?));
-    match std::env::current_exe().ok().and_then(|path| content(&path)) {
+    match std::env::current_exe().and_then(|path| checksum(&path)).ok() {
         Some(checksum) => format!("{version}, checksum {checksum:08x}"),
         None => version.to_owned(),
+    }
+}
+
+/// The checksum of a file, of which little is in memory at a time.
+fn checksum(path: &Path) -> std::io::Result<u32> {
+    let (mut file, mut hasher) = (std::fs::File::open(path)?, crc32fast::Hasher::new());
+    let mut piece = vec![0; 1 << 18];
+    loop {
+        match file.read(&mut piece) {
+            Ok(0) => return Ok(hasher.finalize()),
+            Ok(length) => hasher.update(&piece[..length]),
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
     }
 }
 
@@ -58,6 +72,18 @@ fn difference(texts: &[String]) -> Option<(usize, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_has_the_checksum_of_its_bytes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        for length in [0, 5, 1 << 18, (1 << 19) + 7] {
+            let bytes: Vec<u8> = (0..length).map(|k: usize| (k * 31 % 251) as u8).collect();
+            std::fs::write(&path, &bytes).unwrap();
+            assert_eq!(checksum(&path).unwrap(), crc32fast::hash(&bytes));
+        }
+        assert!(checksum(&folder.path().join("none")).is_err());
+    }
 
     #[test]
     fn the_first_difference_is_named() {
