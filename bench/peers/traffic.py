@@ -54,7 +54,8 @@ def kymo(folder, seeds):
         for seed in seeds:
             out = folder / f"{name.replace(' ', '')}-{seed}"
             settings = ["--set", "task.horizons=1..12", "--set", "train.stride=4", "--metrics", "mae,mse"]
-            run(arguments.kymo, "train", store, *settings, "--epochs", 20, "--seed", seed, *more, "-o", out, "--json")
+            settings += ["--epochs", 20, "--seed", seed, *more]
+            run(arguments.kymo, "train", store, *settings, "-o", out, "--json")
             table = folder / f"{out.name}.csv"
             run(arguments.kymo, "predict", out, "--split", "test", "-o", table)
             sums = {horizon: [0.0, 0] for horizon in range(1, HORIZONS + 1)}
@@ -231,7 +232,8 @@ def main():
     for name in PEERS:
         if arguments.only in (None, name):
             found[f"PyTorch Geometric Temporal, {name}"] = Peer(name, truth).judged(seeds)
-    print("| test mae | 15 minutes | 30 minutes | 60 minutes | all twelve | a training |\n|---|---|---|---|---|---|")
+    print("| test mae | 15 minutes | 30 minutes | 60 minutes | all twelve | a training |")
+    print("|---|---|---|---|---|---|")
     print("\n".join(line(name, one) for name, one in found.items()))
     if arguments.output:
         arguments.output.write_text(json.dumps({"seeds": seeds, "found": found}, indent=1) + "\n")

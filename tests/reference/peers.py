@@ -21,7 +21,8 @@ import graphs
 import models
 
 sys.modules.setdefault("torch_sparse", types.SimpleNamespace(SparseTensor=object))
-from torch_geometric_temporal.nn.recurrent import DCRNN, GCLSTM, MPNNLSTM, TGCN, EvolveGCNH, EvolveGCNO  # noqa: E402
+from torch_geometric_temporal.nn.recurrent import DCRNN, GCLSTM, MPNNLSTM, TGCN  # noqa: E402
+from torch_geometric_temporal.nn.recurrent import EvolveGCNH, EvolveGCNO  # noqa: E402
 from torch_geometric_temporal.nn.recurrent.dcrnn import BatchedDConv, DConv  # noqa: E402
 
 VERTICES, WIDTH, HIDDEN, HEADS = 7, 5, 6, 2
@@ -300,7 +301,8 @@ def mpnn_lstm():
 def gc_lstm():
     """= torch_geometric_temporal GCLSTM with K = 1, where gates hear nothing of neighbours"""
     peer = randomise(GCLSTM(WIDTH, HIDDEN, 1))
-    gates = [(getattr(peer, f"W_{gate}"), getattr(peer, f"conv_{gate}"), getattr(peer, f"b_{gate}")) for gate in "ifco"]
+    parts = ["W", "conv", "b"]
+    gates = [tuple(getattr(peer, f"{part}_{gate}") for part in parts) for gate in "ifco"]
     parameters = {
         "gate.input": torch.cat([weight for weight, _, _ in gates], dim=1),
         "gate.heard": torch.zeros(HIDDEN, 4 * HIDDEN, dtype=torch.float64),

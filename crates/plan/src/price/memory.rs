@@ -126,7 +126,7 @@ impl Pricing<'_> {
         let held: BTreeSet<(Step, OwnersKey)> = here.iter().copied().chain(ahead).collect();
         let rows = here.iter().map(|key| part(key).own).max().unwrap_or(0);
         let [for_each, for_all] = work.buffers;
-        // Rows of neighbours that are on their way: those of a step as they go out, those of all as they come.
+        // Rows of neighbours on their way: those of a step as they go out, those of all as they come.
         let of_neighbours = |movement: &&Movement| movement.moves == Moves::Neighbours;
         let movements = work.steps.iter().flatten().filter(of_neighbours);
         let row = movements.map(|movement| 4 * movement.columns as u64).max().unwrap_or(0);
