@@ -368,7 +368,7 @@ fn memory_of_parts_counts_what_is_apart_and_what_moves() {
     let layout = Layout::by_vertex(2, 2, vec![0, 0, 1, 1]).unwrap();
     let needs = ModelNeeds { out_edges: false, carries_state: false };
     let shares = Shares::new(Cut::Fixed(layout.into()), needs, 2, 4);
-    let windows: Vec<Range<usize>> = vec![0..2];
+    let windows: Vec<Range<usize>> = std::iter::once(0..2).collect();
     let none = |_: &Window| Ok(Vec::new());
     let assignment = Assignment::Together(1);
     let epoch = Epochs { windows: windows.clone(), workers: 2, seed: None, assignment }.plan(0);
