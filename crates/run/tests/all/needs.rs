@@ -95,3 +95,35 @@ fn hours_of_metrics_are_announced() {
     );
     assert!(said.contains("link.evaluate_negatives"), "{said}");
 }
+
+/// A plan of workers that share windows counts what the task has besides, and halves of matrices where a
+/// second layer looks at neighbours elsewhere.
+#[test]
+fn plans_of_parts_count_what_the_task_and_further_layers_have() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Sketch::random(5, 200, 12).write(&folder.path().join("store"));
+    let plan = |negatives: usize, layers: usize| {
+        let mut settings = settings(store.path(), "link-prediction", "gcn-gru");
+        (settings.link.negatives, settings.model.layers) = (negatives, layers);
+        (settings.parallel.workers, settings.parallel.strategy) = (2, "vertex-hash".into());
+        let context = RunContext::open(settings, store.clone()).unwrap();
+        let question = Question {
+            strategy: "vertex-hash",
+            workers: 2,
+            reuse: None,
+            sample: None,
+            rates: Rates::default(),
+        };
+        let division = Division::new(&context, "vertex-hash", 2).unwrap();
+        let share = division.plan(&context, &question).unwrap().workers[0].clone();
+        (share, Need::total(&context.goal.needs(context.model.width())) / context.sharing.workers as u64)
+    };
+    let ((few, few_pairs), (many, many_pairs)) = (plan(1, 1), plan(9, 1));
+    assert!(many_pairs > few_pairs);
+    assert_eq!(many.memory - few.memory, many_pairs - few_pairs);
+    assert_eq!(many.snapshots, few.snapshots);
+    // An entry of a half has a place and a value, there and in the transpose.
+    let (two, _) = plan(1, 2);
+    let edges = two.edges / 12;
+    assert!(two.snapshots.largest > few.snapshots.largest + 8 * edges, "{two:?} {few:?}");
+}
