@@ -312,26 +312,35 @@ proptest! {
     }
 }
 
+/// The price of this epoch is asked for, with one worker and no pairs.
+fn alone<'a>(
+    store: &'a Arc<Store>,
+    windows: &'a [Range<usize>],
+    epoch: &'a EpochPlan,
+    work: &'a Work,
+) -> Job<'a> {
+    Job {
+        store,
+        windows,
+        epoch,
+        shares: None,
+        work,
+        workers: 1,
+        follows: false,
+        pairs: &|_| Ok(Vec::new()),
+        sample: None,
+    }
+}
+
 #[test]
 fn memory_counts_the_window_that_is_read_ahead() {
     let folder = tempfile::tempdir().unwrap();
     let steps: Vec<Vec<(u32, u32)>> = (0..10).map(|t| (0..t + 1).map(|e| (e, e + 1)).collect()).collect();
     let store = write(&folder.path().join("store"), 12, &steps);
     let work = Work { features: 3, buffers: [40, 9], reused: 12, replicated: 700, ..Work::default() };
-    let none = |_: &Window| Ok(Vec::new());
     let memory = |windows: Vec<Range<usize>>, assignment: Assignment| {
         let epoch = Epochs { windows: windows.clone(), workers: 1, seed: None, assignment }.plan(0);
-        let job = Job {
-            store: &store,
-            windows: &windows,
-            epoch: &epoch,
-            shares: None,
-            work: &work,
-            workers: 1,
-            follows: false,
-            pairs: &none,
-            sample: None,
-        };
+        let job = alone(&store, &windows, &epoch, &work);
         assert_eq!(window_bytes(&job).unwrap().len(), windows.len());
         let plan = price("psg", &job, Rates::default()).unwrap();
         (plan.memory(), plan.workers[0].most, plan.workers[0].snapshots)
@@ -369,7 +378,6 @@ fn memory_of_parts_counts_what_is_apart_and_what_moves() {
     let needs = ModelNeeds { out_edges: false, carries_state: false };
     let shares = Shares::new(Cut::Fixed(layout.into()), needs, 2, 4);
     let windows: Vec<Range<usize>> = std::iter::once(0..2).collect();
-    let none = |_: &Window| Ok(Vec::new());
     let assignment = Assignment::Together(1);
     let epoch = Epochs { windows: windows.clone(), workers: 2, seed: None, assignment }.plan(0);
     let memory = |columns: usize| {
@@ -383,17 +391,7 @@ fn memory_of_parts_counts_what_is_apart_and_what_moves() {
             replicated: 700,
             ..Work::default()
         };
-        let job = Job {
-            store: &store,
-            windows: &windows,
-            epoch: &epoch,
-            shares: Some(&shares),
-            work: &work,
-            workers: 2,
-            follows: false,
-            pairs: &none,
-            sample: None,
-        };
+        let job = Job { shares: Some(&shares), workers: 2, ..alone(&store, &windows, &epoch, &work) };
         price("vertex-hash", &job, Rates::default()).unwrap().workers
     };
     let (narrow, wide) = (memory(5), memory(50));
@@ -420,24 +418,13 @@ fn rows_cost_time_where_they_are() {
     let work = Work { products: 1, steps: vec![Vec::new(); 3], ..Work::default() };
     let rates = Rates { products: 1.0, latency: 0.0, wire: f64::INFINITY, ..Rates::default() };
     let windows: Vec<Range<usize>> = std::iter::once(0..3).collect();
-    let none = |_: &Window| Ok(Vec::new());
     let seconds = |name: &str| {
         let way = strategy::find(name).unwrap();
         let needs = ModelNeeds { out_edges: false, carries_state: true };
         let shares = Shares::new(cut(way, &store, 2, 1).unwrap(), needs, 2, 4);
         let assignment = Assignment::Together(1);
         let epoch = Epochs { windows: windows.clone(), workers: 2, seed: None, assignment }.plan(0);
-        let job = Job {
-            store: &store,
-            windows: &windows,
-            epoch: &epoch,
-            shares: Some(&shares),
-            work: &work,
-            workers: 2,
-            follows: false,
-            pairs: &none,
-            sample: None,
-        };
+        let job = Job { shares: Some(&shares), workers: 2, ..alone(&store, &windows, &epoch, &work) };
         price(name, &job, rates).unwrap().seconds
     };
     // A product and two for its gradients, of each row of three steps.
