@@ -6,8 +6,8 @@ Strategies and rates may be measured a few at a time: the results of others stay
 
 Hosts are network namespaces (`ci/hosts`), each with the same share of the processors (control groups, version
 1), so that three of them compute as fast on two cores as each would alone. The pace of a worker is measured
-first, with one alone on each host; what the wire carries is measured by `kymo doctor` across the hosts. The
-plan is given these, and nothing of the runs themselves. Needs root.
+first, by a scheduler's profile of windows; what the wire carries is measured by `kymo doctor` across the
+hosts. The plan is given these, and nothing of the runs themselves. Needs root.
 """
 
 import argparse
@@ -27,7 +27,7 @@ STRATEGIES = ["psg", "dygnex", "pts", "pss-ts", "esdg", "vertex-metis"]
 # Joins the group of its host before it becomes the command. The groups are mounted a second time, at a place
 # of our own: a network namespace has a /sys without them.
 WRAPPER = """#!/bin/sh
-echo $$ > %s/kymo-${HOST:-$(hostname)}/tasks || exit 1
+echo $$ > %s/kymo-$(hostname)/tasks || exit 1
 exec "$@"
 """
 
@@ -37,8 +37,8 @@ def groups(share):
         group = GROUPS / f"kymo-{host}"
         group.mkdir(exist_ok=True)
         (group / "cpu.cfs_quota_us").write_text("-1")
-        (group / "cpu.cfs_period_us").write_text("10000")
-        (group / "cpu.cfs_quota_us").write_text(str(int(10000 * share)))
+        (group / "cpu.cfs_period_us").write_text("2000")
+        (group / "cpu.cfs_quota_us").write_text(str(int(2000 * share)))
 
 
 def mounted():
@@ -90,15 +90,10 @@ def main():
     subprocess.run([args.kymo, "generate", *args.graph, "-o", store, "--quiet"], check=True)
     how = [*args.train, "--epochs", args.epochs, "--threads", "1", "--quiet"]
     costs = ["--set", "parallel.costs=edges"]
-    # The pace of a worker, with all three at work: cores share more than the groups divide.
-    command = [args.kymo, "train", store, *how, "-o"]
-    paces = []
-    for number in (1, 2, 3):
-        line = [*map(str, command), str(work / f"alone-{number}")]
-        environment = dict(os.environ, HOST=f"node-{number}")
-        paces.append(subprocess.Popen([wrapper, *line], env=environment, stdout=subprocess.DEVNULL))
-    if any(pace.wait() for pace in paces):
-        raise SystemExit("a worker alone failed")
+    # The pace of a worker, with all three at work: cores share more than the groups divide. A scheduler
+    # measures windows stage by stage, whatever is sent meanwhile.
+    across("1gbit", 3, wrapper, [args.kymo, "train", store, *how, "--strategy", "dygnex",
+                                 "--set", f"parallel.profile_epochs={args.epochs}", "-o", work / "pace"])
     edges = None
     rows = []
     for rate in args.rates:
@@ -107,7 +102,7 @@ def main():
         print(f"{rate:8} {wire['rate'] / 1e6:.2f} MB/s, {wire['latency'] * 1e3:.3f} ms", flush=True)
         planned = subprocess.run(
             [args.kymo, "plan", store, *args.train, *costs, "--workers", "3",
-             "--strategy", ",".join(args.strategies), "--exact", "--pace", work / "alone-2",
+             "--strategy", ",".join(args.strategies), "--exact", "--pace", work / "pace",
              "--wire", f"{wire['rate'] / 1e6:.3f}MB/s", "--latency", str(wire["latency"]), "--json"],
             check=True, stdout=subprocess.PIPE)
         plans = {plan["strategy"]: plan for plan in json.loads(planned.stdout)}

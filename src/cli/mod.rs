@@ -15,6 +15,7 @@ mod layout;
 pub mod list;
 pub mod man;
 pub mod numbers;
+mod pace;
 pub mod plan;
 pub mod plot;
 pub mod predict;

@@ -1,7 +1,7 @@
 //! `kymo plan`: what an epoch would cost with several workers.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
@@ -9,16 +9,14 @@ use kymo_graph::{Progress, Store};
 use kymo_plan::plan::readable;
 use kymo_plan::price::Rates;
 use kymo_plan::{Plan as Priced, Strategy, strategy};
-use kymo_run::artifact::Folder;
-use kymo_run::config::{memory, overlay};
+use kymo_run::config::memory;
 use kymo_run::schedule::{Division, Question, Sample, is_possible};
-use kymo_run::{Error, Result, RunContext, Settings};
-use kymo_trace::schema::RunFolder;
+use kymo_run::{Error, Result, RunContext};
 
 use super::choices::Choices;
 use super::console::Console;
 use super::watch::Watch;
-use super::{cannot_print, print_json};
+use super::{cannot_print, pace, print_json};
 
 /// Show what an epoch would cost with several workers, without training
 ///
@@ -39,8 +37,8 @@ pub struct Plan {
     /// Look at all steps, however long that takes, and let METIS have all links
     #[arg(long)]
     exact: bool,
-    /// Take the pace of the run in RUN: one worker with the same model, and with the threads that each worker
-    /// will have
+    /// Take the pace of the run in RUN: the same model, and the threads that each worker will have; one worker,
+    /// or several whose windows a scheduler measured, which tells edges and rows apart
     #[arg(long, value_name = "RUN")]
     pace: Option<PathBuf>,
     /// What the wire between workers carries, as in 1Gbit/s or 500MB/s [default: threads of one process]
@@ -145,7 +143,7 @@ fn priced(
     rates.wire = args.wire.unwrap_or(rates.wire);
     rates.latency = args.latency.unwrap_or(rates.latency);
     if let Some(run) = &args.pace {
-        rates = paced(rates, run, &context, &plan("psg", 1, rates)?)?;
+        rates = pace::of(run, &context, rates, |rates| plan("psg", 1, rates))?;
     }
     let plan = |name: &str, workers: usize| plan(name, workers, rates);
     let alone = plan("psg", 1)?;
@@ -176,33 +174,6 @@ fn wire(text: &str) -> std::result::Result<f64, String> {
 fn latency(text: &str) -> std::result::Result<f64, String> {
     let seconds = text.parse::<f64>().ok().filter(|seconds| seconds.is_finite() && *seconds >= 0.0);
     seconds.ok_or_else(|| format!("found '{text}', expected seconds, at least 0"))
-}
-
-/// Rates at which one worker would have been as fast as it was.
-fn paced(rates: Rates, run: &Path, context: &RunContext, alone: &Priced) -> Result<Rates> {
-    let refuse = |problem: String| Err(Error::settings("--pace", format!("{}: {problem}", run.display())));
-    let files = RunFolder::open(run)?;
-    let settings: Settings = overlay::resolve(Some(&Folder::settings_of(run)), &[])?;
-    let (then, now) = (&settings, &context.settings);
-    if then.parallel.workers != 1 {
-        return refuse(format!("it had {} workers, expected 1", then.parallel.workers));
-    }
-    if then.model != now.model || then.train.window != now.train.window || then.task.name != now.task.name {
-        return refuse("it had another model, window or task than what is planned".into());
-    }
-    // The first epoch reads the data as well.
-    let epochs = files.epochs()?;
-    let mut paces: Vec<f64> = epochs.iter().skip(1).map(|epoch| epoch.edges_per_second).collect();
-    paces.sort_by(f64::total_cmp);
-    // The one in the middle, or between the two that are there: of few epochs the faster half says too much.
-    let middle = [paces.len().saturating_sub(1) / 2, paces.len() / 2].map(|place| paces.get(place));
-    let pace = middle.into_iter().flatten().sum::<f64>() / 2.0;
-    if pace <= 0.0 {
-        return refuse("it has less than two epochs; train it longer".into());
-    }
-    let edges: u64 = alone.workers.iter().map(|share| share.edges).sum();
-    let slower = edges as f64 / pace / alone.seconds.max(1e-12);
-    Ok(Rates { products: rates.products / slower, aggregated: rates.aggregated / slower, ..rates })
 }
 
 /// Which of the plans to take, and why, in one line.

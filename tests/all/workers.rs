@@ -369,5 +369,40 @@ fn a_plan_goes_by_the_pace_of_a_run_and_the_rate_of_a_wire() {
     assert!(refused.contains("--pace") && refused.contains("another model"), "{refused}");
     bench.done("train small --model t-gcn --epochs 2 --workers 2 -o two");
     let refused = bench.refused("plan small --model t-gcn --workers 2 --pace two");
-    assert!(refused.contains("it had 2 workers"), "{refused}");
+    assert!(refused.contains("it had 2 workers and no profile.json"), "{refused}");
+}
+
+/// A profile tells what follows edges from everything else: a plan takes both from it, whatever the number of
+/// workers was.
+#[test]
+fn a_plan_takes_the_pace_of_edges_and_of_rows_from_a_profile() {
+    let bench = Bench::new();
+    bench.make_small();
+    bench.done(
+        "train small --model wd-gcn --layers 2 --epochs 3 --workers 2 --strategy dygnex \
+                --set parallel.profile_epochs=2 -o two",
+    );
+    let profile: Value = serde_json::from_slice(&bench.of_run("two", "profile.json")).unwrap();
+    // load, aggregation, products, time encoder, backward, other.
+    let all: usize = profile["seconds"].as_array().unwrap().len();
+    let planned = |bench: &Bench, profile: &Value, stages: [f64; 6], rest: &str| {
+        let mut profile = profile.clone();
+        profile["seconds"] = serde_json::json!(vec![vec![stages]; all]);
+        bench.file("two/profile.json", profile.to_string());
+        let plan =
+            format!("plan small --model wd-gcn --layers 2 --pace two --latency 0 --wire 10GB/s {rest}");
+        bench.json(&plan)[0]["seconds"].as_f64().unwrap()
+    };
+    let close = |one: f64, other: f64| assert!((one / other - 1.0).abs() < 1e-6, "{one} {other}");
+    // Reading is not in it. Features' products are kept; of the second layer gradients go back.
+    let alone = "--workers 1 --strategy psg";
+    close(planned(&bench, &profile, [9.0, 1.0, 2.0, 3.0, 4.0, 5.0], alone), 15.0 * all as f64);
+    // `esdg` divides edges alone: rows are computed step after step.
+    let esdg = "--workers 2 --strategy esdg";
+    let edges = planned(&bench, &profile, [0.0, 1.0, 0.0, 0.0, 1.0, 0.0], esdg);
+    let rows = planned(&bench, &profile, [0.0, 0.0, 1.0, 0.0, 1.0, 0.0], esdg);
+    assert!(edges < 0.7 * rows && rows > 1.99 * all as f64, "{edges} {rows}");
+    let fewer = "plan small --model wd-gcn --layers 2 --workers 2 --set train.stride=2 --pace two";
+    let refused = bench.refused(fewer);
+    assert!(refused.contains("profile.json has") && refused.contains("expected"), "{refused}");
 }

@@ -284,7 +284,8 @@ impl Pricing<'_> {
 
     /// Seconds of structure for one step of one part, forward and backward.
     fn structure_seconds(&self, part: &Part) -> f64 {
-        (part.edges + part.own) as f64 * self.job.work.aggregated as f64 / self.rates.aggregated
+        (part.edges + part.own) as f64 * self.job.work.aggregated.iter().sum::<usize>() as f64
+            / self.rates.aggregated
     }
 
     /// Seconds that as many rows take at one step, forward and backward: a product, and two for its

@@ -45,9 +45,9 @@ pub struct Work {
     pub reduced: usize,
     /// Numbers in a row of features.
     pub features: usize,
-    /// Numbers of each edge that go through sparse products, of all layers, forward and backward. What is
+    /// Numbers of each edge that go through sparse products, of all layers: forward, and backward. What is
     /// kept from epoch to epoch goes through none.
-    pub aggregated: usize,
+    pub aggregated: [usize; 2],
     /// Multiplications for each vertex and step, in the forward pass.
     pub products: usize,
     /// Bytes of buffers that a window takes for each vertex, and whatever their number.

@@ -17,5 +17,6 @@ mod told;
 
 pub use controller::Controller;
 pub use costs::{absolute as absolute_costs, check_left};
-pub use profile::{Measurements, costs as measured_costs};
+pub use probe::work;
+pub use profile::{Measurements, costs as measured_costs, stage as measured_stage};
 pub use strategy::{Division, Question, Sample, ask, is_possible};

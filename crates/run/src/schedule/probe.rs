@@ -114,13 +114,14 @@ pub fn work(context: &RunContext) -> crate::error::Result<Work> {
     });
     let handed = memory.rows.iter().map(|&columns| (Moves::Handed, columns));
     let neighbours = |movement: &&Movement| movement.moves == Moves::Neighbours;
-    let through = |movement: &Movement| movement.columns * if movement.back { 2 } else { 1 };
-    let layers: usize = steps.last().map_or(0, |step| step.iter().filter(neighbours).map(through).sum());
+    let last = || steps.last().into_iter().flatten().filter(neighbours);
+    let forward: usize = last().map(|movement| movement.columns).sum();
+    let backward: usize = last().filter(|movement| movement.back).map(|movement| movement.columns).sum();
     // Products of features that are not learnt are the same in every epoch, and none goes back through them.
     let of_features = match (is_learnt, context.settings.run.keep && context.reused()? > 0) {
-        (true, _) => 2 * width,
-        (false, true) => 0,
-        (false, false) => width,
+        (true, _) => [width; 2],
+        (false, true) => [0; 2],
+        (false, false) => [width, 0],
     };
     let slots = context.slots();
     let numbers: usize = slots.iter().map(|slot| slot.shape.len()).sum();
@@ -144,7 +145,7 @@ pub fn work(context: &RunContext) -> crate::error::Result<Work> {
         paired: context.model.width(),
         reduced: GradientSum::length(numbers),
         features: context.inputs.constant_width(),
-        aggregated: of_features + layers,
+        aggregated: [of_features[0] + forward, of_features[1] + backward],
         products: context.model.slots().iter().map(|slot| slot.shape.len()).sum(),
         buffers: context.buffers()?,
         reused: context.reused()?,

@@ -66,6 +66,13 @@ pub fn costs(record: &ProfileRecord) -> Vec<f64> {
     record.seconds.iter().map(whole).collect()
 }
 
+/// Seconds of a stage in an epoch: of each window the median; nothing where the profile has no such stage.
+pub fn stage(record: &ProfileRecord, name: &str) -> f64 {
+    let Some(place) = record.stages.iter().position(|stage| stage == name) else { return 0.0 };
+    let of = |times: &Vec<Vec<f64>>| median(times.iter().map(|stages| stages[place]).collect());
+    record.seconds.iter().map(of).sum()
+}
+
 /// What windows of a profile save each other that are run together: the measured part of what the snapshots
 /// cost that they share (REAL, appendix G); nothing where that was not measured.
 pub fn reuse(record: &ProfileRecord, windows: &[Range<Step>]) -> Result<Reuse> {
