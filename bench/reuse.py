@@ -1,7 +1,7 @@
 """What reuse is worth: REAL's ablation (Figures 8 and 11 to 13) on generated graphs.
 
     python3 bench/reuse.py [--kymo FILE] [--graphs arxiv,stackoverflow,reddit] [--models t-gcn,...]
-        [--blocks 1,2] [--epochs 4] [--output ablation.md]
+        [--blocks 1,2] [--epochs 4] [--windows 16] [--output ablation.md]
 
 For every graph, model and number of blocks the same windows are trained on by two workers of one thread each:
 
@@ -13,8 +13,8 @@ For every graph, model and number of blocks the same windows are trained on by t
     kept        and products with features are kept from epoch to epoch (run.keep)
     esdg, blad  others, which reuse nothing
 
-An iteration has four windows in all, two at each worker, so that all do the same steps of the optimiser. What
-counts is the pace of training (`edges_per_second` of metrics.jsonl) in the best epoch after the first two;
+An iteration has `--windows` of them in all, half at each worker, so that all do the same steps of the
+optimiser. What counts is the pace of training (`edges_per_second` of metrics.jsonl) in the best epoch after the first two;
 the schedulers measure one epoch. The bound is Amdahl's for reading, aggregation and the products of structure
 in the forward pass: what is left of an epoch without them, by the stages that `blad` measured (profile.json).
 Gradients that are shared can bring more than that. The part gained is the time saved by the best of `type I`
@@ -31,26 +31,28 @@ import subprocess
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-GRAPHS = {"arxiv": "arxiv-like --scale 0.03 --steps 30",
-          "stackoverflow": "stackoverflow-like --scale 0.0025 --steps 30",
-          "reddit": "reddit-like --scale 0.01 --steps 30"}
+GRAPHS = {"arxiv": "arxiv-like --scale 0.03 --steps 48",
+          "stackoverflow": "stackoverflow-like --scale 0.0025 --steps 48",
+          "reddit": "reddit-like --scale 0.03 --steps 48"}
 NOTHING = {"parallel.increments": "false", "parallel.share": "false", "run.keep": "false"}
-WINDOWS = {"parallel.windows": "4", "parallel.order": "runs"}
+RUNS = {"parallel.order": "runs"}
 VARIANTS = {
-    "nothing": ("psg", {**NOTHING, **WINDOWS}),
-    "type I": ("psg", {**NOTHING, **WINDOWS, "parallel.increments": "true"}),
-    "type II": ("psg", {**WINDOWS, "run.keep": "false"}),
+    "nothing": ("psg", {**NOTHING, **RUNS}),
+    "type I": ("psg", {**NOTHING, **RUNS, "parallel.increments": "true"}),
+    "type II": ("psg", {**RUNS, "run.keep": "false"}),
     "real-g": ("real-g", {"run.keep": "false"}),
     "real": ("real", {"run.keep": "false"}),
     "kept": ("real", {}),
-    "esdg": ("esdg", {**NOTHING, "parallel.windows": "4"}),
+    "esdg": ("esdg", NOTHING),
     "blad": ("blad", NOTHING),
 }
 
 
-def train(kymo, store, model, blocks, epochs, variant, folder):
+def train(kymo, store, model, blocks, epochs, windows, variant, folder):
     strategy, settings = VARIANTS[variant]
-    settings = {"train.patience": "0", "parallel.profile_epochs": "1", "train.window": "8", **settings}
+    # Schedulers say how many windows each of the two workers has.
+    many = {"parallel.windows": windows} if strategy in ("psg", "esdg") else {"parallel.groups": windows // 2}
+    settings = {"train.patience": "0", "parallel.profile_epochs": "1", "train.window": "8", **many, **settings}
     command = [kymo, "train", store, "--model", model, "--hidden", "64", "--blocks", str(blocks),
                "--workers", "2", "--strategy", strategy, "--epochs", str(epochs), "--quiet", "-o", folder]
     for setting, value in settings.items():
@@ -79,6 +81,7 @@ def main():
     parser.add_argument("--models", default="t-gcn,wd-gcn,gat-lstm,evolvegcn-o")
     parser.add_argument("--blocks", default="1,2")
     parser.add_argument("--epochs", default=4, type=int)
+    parser.add_argument("--windows", default=16, type=int, help="of an iteration")
     parser.add_argument("--output", default="ablation.md", type=pathlib.Path)
     options = parser.parse_args()
     kymo = options.kymo.resolve()
@@ -94,7 +97,7 @@ def main():
                     row, bound, share = {}, None, {}
                     for variant in VARIANTS:
                         folder = made / "-".join([graph, model, str(blocks), variant.replace(" ", "")])
-                        case = (kymo, store, model, blocks, options.epochs, variant, folder)
+                        case = (kymo, store, model, blocks, options.epochs, options.windows, variant, folder)
                         row[variant], said = train(*case)
                         if row[variant] is None:
                             notes.append(f"{graph}, {model}, {blocks} blocks, {variant}: {said}")

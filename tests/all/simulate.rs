@@ -44,6 +44,22 @@ fn sizes_and_schedulers_are_compared_in_a_table() {
     assert_eq!(found, known);
 }
 
+/// A search ends at the gap that was asked for, however long it might go on.
+#[test]
+fn searches_end_within_a_gap() {
+    let bench = Bench::new();
+    let gap = |more: &str| {
+        let ask = format!("simulate --groups 300 --workers 7 --reuse 0.3 --strategy real --time-limit {more}");
+        let json = bench.json(&ask);
+        let line = &json["simulations"][0];
+        (number(&line["gap"]), line["cut_short"].as_bool().unwrap())
+    };
+    let (found, cut_short) = gap("3600 --gap 0.3");
+    assert!(found <= 0.3 && !cut_short, "{found}");
+    let refused = bench.refused("simulate --groups 20 --workers 2 --gap -0.1");
+    assert!(refused.contains("--gap") && refused.contains("expected a part from 0"), "{refused}");
+}
+
 #[test]
 fn the_numbers_fit_together_and_come_again() {
     let bench = Bench::new();

@@ -4,7 +4,7 @@ use kymo_tensor::{Of, Result, Shape, Tape, Var};
 
 use crate::graph::{Graph, Normalisation, Weighted};
 use crate::halo::HaloView;
-use crate::reuse::{Input, ReuseSlots, SlotKey, Version};
+use crate::reuse::{Input, Kept, ReuseSlots, SlotKey, Version};
 use crate::together::{Common, once};
 
 /// A matrix of a snapshot that rows are multiplied by.
@@ -141,7 +141,10 @@ impl<'a> Frame<'a> {
         let slot = self.slot(tape, input, matrix, x);
         if let Some(kept) = slot.and_then(|(slots, key)| slots.get(key)) {
             let shape = Shape::new(self.graph.vertices(), tape.shape(x).columns);
-            return tape.kept(shape, kept);
+            return match kept {
+                Kept::Whole(numbers) => tape.kept(shape, numbers),
+                Kept::Rows(versions) => Ok(tape.versions(versions)),
+            };
         }
         let columns = tape.shape(x).columns;
         let keeps = slot.is_some_and(|(slots, _)| slots.has_room(self.graph.vertices() * columns));
@@ -157,7 +160,8 @@ impl<'a> Frame<'a> {
             }
         };
         if let Some((slots, key)) = slot {
-            slots.put(key, tape.shape(product).len(), || tape.copy_of(product))?;
+            let numbers = (tape.shape(product).len(), tape.value(product).ok());
+            slots.put(key, columns, numbers, || tape.copy_of(product))?;
         }
         Ok(product)
     }

@@ -25,7 +25,7 @@ pub use halo::{Halo, HaloView};
 pub use kymo_tensor::{Error, Result};
 pub use memory::{Extent, Memory, Passed};
 pub use params::{Bound, Params, Slot};
-pub use reuse::{Budget, Input, ReuseSlots, SlotKey, Version};
+pub use reuse::{Budget, Input, Kept, Nearby, ReuseSlots, SlotKey, Version};
 pub use together::{Common, Together};
 pub use zoo::{Config, Recipe};
 

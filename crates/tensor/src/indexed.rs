@@ -9,9 +9,10 @@ use crate::cuda::{Resident, Sum};
 use crate::error::{Error, Result};
 use crate::estimate::Reserved;
 use crate::op::{Shape, View};
-use crate::ops::{LazyProduct, expect_indices, for_each_row, gather_by};
+use crate::ops::{Lazy, LazyProduct, expect_indices, for_each_row, gather_by};
 use crate::pattern::Pattern;
 use crate::tape::{Node, Numbers, Tape, Value, Var};
+use crate::versions::RowVersions;
 
 /// Rows by name.
 #[derive(Clone, Copy)]
@@ -63,7 +64,14 @@ impl<'a> Tape<'a> {
         }
         let shape = Shape::new(pattern.rows(), width);
         let product = LazyProduct { pattern, values, x: rows, index, width };
-        Ok(self.push(Node::input(shape, Value::Product(product), false)))
+        Ok(self.push(Node::input(shape, Value::Lazy(Lazy::Product(product)), false)))
+    }
+
+    /// A matrix whose rows are in several lists, put together when an operation reads it; where nothing but
+    /// the rows phase does, block by block.
+    pub fn versions(&mut self, versions: Arc<RowVersions>) -> Var {
+        let shape = Shape::new(versions.rows(), versions.columns());
+        self.push(Node::input(shape, Value::Lazy(Lazy::Versions(versions)), false))
     }
 
     /// Puts those of the matrices together that are not yet; products only where they are wanted.
@@ -72,10 +80,10 @@ impl<'a> Tape<'a> {
             let node = &self.nodes[var.0];
             let made = match &node.value {
                 Value::Indexed(indexed) => self.gathered(*indexed, node.shape)?,
-                Value::Product(product) if !but_products => {
+                Value::Lazy(matrix) if !but_products => {
                     let begun = self.begun();
                     let mut values = self.arena.take(node.shape.len());
-                    product.compute(self.arena, &mut values);
+                    matrix.compute(self.arena, &mut values);
                     self.count_product(var, begun);
                     Numbers::Host(values)
                 }

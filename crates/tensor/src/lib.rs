@@ -25,6 +25,7 @@ mod pool;
 mod simd;
 mod spans;
 pub mod tape;
+mod versions;
 
 pub use aligned::Aligned;
 pub use arena::{Arena, Buffer};
@@ -38,3 +39,4 @@ pub use pattern::Pattern;
 pub use pool::{Array, Pool};
 pub use spans::{Span, Spans};
 pub use tape::{Numbers, Tape, Var};
+pub use versions::RowVersions;

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::estimate::Reserved;
 use crate::indexed::Indexed;
 use crate::op::{Few, Op, Shape, View};
-use crate::ops::LazyProduct;
+use crate::ops::Lazy;
 
 /// Where numbers are, in words.
 pub(crate) const HOST: &str = "in the memory of the host";
@@ -105,8 +105,8 @@ pub(crate) enum Value<'a> {
     Waiting,
     /// Rows that are put together when an operation reads them ([`Tape::indexed`]).
     Indexed(Indexed<'a>),
-    /// A product that is computed when an operation reads it, or row by row.
-    Product(LazyProduct<'a>),
+    /// A matrix that is computed when an operation reads it, or row by row.
+    Lazy(Lazy<'a>),
 }
 
 impl Value<'_> {
@@ -119,7 +119,7 @@ impl Value<'_> {
             Value::Resident(_) | Value::Shared(_) | Value::Filled(_) | Value::Waiting => {
                 Err(Error::Place { op: "host values", found: DEVICE, expected: HOST })
             }
-            Value::Indexed(_) | Value::Product(_) => {
+            Value::Indexed(_) | Value::Lazy(_) => {
                 Err(Error::Place { op: "host values", found: "not put together", expected: HOST })
             }
         }
@@ -364,7 +364,7 @@ impl<'a> Tape<'a> {
         let mut views = Few::with_capacity(vars.len());
         for &var in vars {
             views.push(match self.nodes[var.0].value {
-                Value::Product(_) => View { shape: self.shape(var), values: &[] },
+                Value::Lazy(_) => View { shape: self.shape(var), values: &[] },
                 _ => self.view(var)?,
             });
         }

@@ -112,6 +112,9 @@ pub struct Simulate {
     // did for them.
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
     time_limit: f64,
+    /// End a search as soon as the schedule is proven to be within this part of the fastest, as in 0.02
+    #[arg(long, value_name = "PART", default_value_t = 0.0)]
+    gap: f64,
     /// Write a timeline of all workers for Perfetto or chrome://tracing; takes one size and one scheduler
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
@@ -305,7 +308,10 @@ impl Simulate {
         let time = Duration::try_from_secs_f64(self.time_limit).map_err(|_| {
             Error::settings("--time-limit", format!("found {}, expected seconds from 0", self.time_limit))
         })?;
-        Ok(Limit { time, seed: self.seed, ..Limit::default() })
+        if !(self.gap >= 0.0 && self.gap.is_finite()) {
+            return Err(Error::settings("--gap", format!("found {}, expected a part from 0", self.gap)));
+        }
+        Ok(Limit { time, seed: self.seed, gap: self.gap, ..Limit::default() })
     }
 
     fn check_trace(&self, chosen: &[&dyn Scheduler]) -> Result<()> {

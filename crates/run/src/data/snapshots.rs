@@ -12,7 +12,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use kymo_graph::{Step, Store, Vertex};
-use kymo_model::{Budget, Graph, ReuseSlots};
+use kymo_model::{Budget, Graph, Nearby, ReuseSlots};
 use kymo_plan::price::part_lists;
 use kymo_plan::shares::OwnersKey;
 use kymo_plan::{Neighbourhood, Ownership};
@@ -69,6 +69,9 @@ impl Loaded {
 /// A step, and who owns its vertices where they are not all here.
 pub(super) type Key = (Step, Option<OwnersKey>);
 
+/// Steps whose products may share rows.
+const NEARBY: usize = 64;
+
 /// The snapshots of a run.
 pub struct Snapshots {
     shared: Arc<Shared>,
@@ -111,6 +114,8 @@ pub(super) struct State {
     pub(super) kept: BTreeMap<Key, Arc<Loaded>>,
     passing: BTreeMap<Key, Arc<Loaded>>,
     segments: BTreeMap<Step, Arc<Segment>>,
+    /// Products of steps that are near each other.
+    nearby: BTreeMap<Key, Arc<Nearby>>,
     /// Whether a step did not fit: then others pass through as well.
     pub(super) is_full: bool,
     /// Those that somebody is reading.
@@ -328,7 +333,8 @@ impl Shared {
             self.store.has_read(self.room.step);
         }
         self.spend(0, begun.elapsed());
-        let slots = ReuseSlots::new(self.products.clone());
+        let nearby = self.state().nearby.entry((t / NEARBY, key.1)).or_default().clone();
+        let slots = ReuseSlots::near(self.products.clone(), nearby);
         Ok(self.put(key, Loaded { step: t, graph, rows, vertices, slots, neighbours }))
     }
 

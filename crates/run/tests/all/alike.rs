@@ -2,11 +2,12 @@
 //! rounding, whatever the model, task, mode and number of windows; in the memory that was said; and a run
 //! that goes on has the bits of one that was never interrupted.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use kymo_graph::Store;
 use kymo_model::zoo;
-use kymo_run::config::{Features, Mode, Order};
+use kymo_run::config::{Features, Mode, NormalisationName, Order};
 use kymo_run::schedule::Division;
 use kymo_run::{Settings, Worker, task};
 
@@ -72,6 +73,42 @@ fn snapshots_that_change_much_are_taken_one_by_one() {
     let folder = tempfile::tempdir().unwrap();
     let store = Sketch::random(3, 14, 16).write(&folder.path().join("store"));
     assert!(!is_alike(&plain(&store, "node-regression", "gat-lstm"), &store));
+}
+
+/// Where few rows of what is kept change, they alone are held; what comes of it has the bits of nothing kept.
+#[test]
+fn products_of_which_few_rows_change_are_kept_in_less_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = slow(5, 400, None).write(&folder.path().join("store"));
+    for (model, normalisation, products) in [
+        ("graphsage-linear", NormalisationName::Both, 1),
+        ("dcrnn", NormalisationName::Both, 2),
+        ("t-gcn", NormalisationName::Right, 1),
+        ("wd-gcn", NormalisationName::None, 1),
+    ] {
+        let mut settings = plain(&store, "node-regression", model);
+        // Wider than the features, so that those are aggregated as they are.
+        (settings.model.normalisation, settings.model.hidden) = (normalisation, 32);
+        let kept = practise(&settings, &store);
+        let held = |keep: bool| {
+            let mut settings = settings.clone();
+            settings.run.keep = keep;
+            let mut worker = Worker::open(settings.clone(), store.clone()).unwrap();
+            let mut steps = BTreeSet::new();
+            for iteration in &iterations(&worker.context, &Division::Groups, 0) {
+                iteration.windows().iter().for_each(|window| steps.extend(window.steps.clone()));
+                worker.iterate(iteration, rate(&settings), false).unwrap();
+            }
+            (worker.snapshots().held_bytes(), steps.len())
+        };
+        let ((with, steps), (without, _)) = (held(true), held(false));
+        let width = Worker::open(settings.clone(), store.clone()).unwrap().context.inputs.width();
+        let whole = products * steps * 400 * 4 * width;
+        let bytes = with - without;
+        assert!(bytes > whole / 20 && bytes < whole / 2, "{model}: {bytes} of {whole}");
+        settings.run.keep = false;
+        assert_eq!(kept, practise(&settings, &store), "{model}");
+    }
 }
 
 /// One worker is told what it needs; what it holds of buffers then is no more.

@@ -13,7 +13,7 @@ use std::time::Instant;
 use rayon::prelude::*;
 
 use super::ROWS;
-use super::lazy::{LazyProduct, ProductRows};
+use super::lazy::{Lazy, LazyRows};
 use crate::arena::{Arena, Buffer};
 use crate::clock::{Of, Within};
 use crate::error::{Error, Result, expect_input, expect_shape};
@@ -33,8 +33,8 @@ struct ByRows<'a, F> {
     /// How many of the inputs have a row for each row; the others are shared by all.
     by_row: usize,
     wants_gradient: Vec<bool>,
-    /// Of inputs that are products, how their rows are computed.
-    products: Vec<Option<LazyProduct<'a>>>,
+    /// Of inputs that are not there as a whole, how their rows are computed.
+    products: Vec<Option<Lazy<'a>>>,
     /// The gradients of inputs that have a row for each row, up to that of the result, once they are made.
     own: Mutex<Vec<Option<Buffer>>>,
     /// What each input belongs to, and what blocks take, where a clock is on.
@@ -85,8 +85,8 @@ where
         let mut vars = Vec::with_capacity(inputs.len());
         for (index, (&input, &wants)) in inputs.iter().zip(&self.wants_gradient).enumerate() {
             if let Some(product) = self.products.get(index).and_then(Option::as_ref) {
-                let product = product.clone();
-                let some = ProductRows { arena, product, rows: rows.clone() };
+                let matrix = product.clone();
+                let some = LazyRows { arena, matrix, rows: rows.clone() };
                 // Before anything is computed of it, so that its time counts where it belongs.
                 vars.push(tape.during(self.of(index), |tape| tape.apply(some, &[]))?);
                 continue;
@@ -306,9 +306,9 @@ impl<'a> Tape<'a> {
     }
 
     /// The product that a matrix is to be, where it has not been computed.
-    fn product_of(&self, var: Var) -> Option<LazyProduct<'a>> {
+    fn product_of(&self, var: Var) -> Option<Lazy<'a>> {
         match &self.nodes[var.0].value {
-            Value::Product(product) => Some(product.clone()),
+            Value::Lazy(matrix) => Some(matrix.clone()),
             _ => None,
         }
     }

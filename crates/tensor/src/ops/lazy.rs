@@ -1,4 +1,5 @@
-//! Products of a sparse matrix with constant rows that are computed block by block, where blocks need them.
+//! Matrices that are computed or put together block by block, where blocks need them: products of a sparse
+//! matrix with constant rows, and rows that are kept in several lists.
 //!
 //! The rows phase goes through the vertices block by block. What it starts from is often nothing but `A X`
 //! with features that do not change: then no block but its own ever needs a row of it, and the whole of it,
@@ -15,6 +16,26 @@ use crate::cuda::Resident;
 use crate::error::Result;
 use crate::op::{Back, Op, Shape, View};
 use crate::pattern::Pattern;
+use crate::versions::RowVersions;
+
+/// A matrix that is not there as a whole.
+#[derive(Clone)]
+pub(crate) enum Lazy<'a> {
+    /// A product that has not been computed.
+    Product(LazyProduct<'a>),
+    /// Rows that are in several lists.
+    Versions(Arc<RowVersions>),
+}
+
+impl Lazy<'_> {
+    /// All of it.
+    pub fn compute(&self, arena: &Arena, output: &mut [f32]) {
+        match self {
+            Lazy::Product(product) => product.sum().compute(arena, output, false),
+            Lazy::Versions(versions) => versions.copy_all(output),
+        }
+    }
+}
 
 /// A product that has not been computed.
 #[derive(Clone)]
@@ -39,20 +60,25 @@ impl LazyProduct<'_> {
         }
     }
 
-    /// All of it.
-    pub fn compute(&self, arena: &Arena, output: &mut [f32]) {
-        self.sum().compute(arena, output, false);
+    fn compute_rows(&self, arena: &Arena, rows: Range<usize>, output: &mut [f32]) {
+        let (sum, width) = (self.sum(), self.width);
+        let (pieces, segments) = sum.lines.pieces_of(rows);
+        let mut scratch = arena.take(segments * width);
+        let (jobs, cuts) = sum.lines.deal(&pieces, width, output, &mut scratch);
+        jobs.into_iter().for_each(|(piece, output)| sum.piece(piece, output));
+        add_segments(cuts, &scratch, false);
+        arena.give(scratch);
     }
 }
 
-/// Some rows of a product.
-pub(super) struct ProductRows<'a> {
+/// Some rows of a matrix that is not there as a whole.
+pub(super) struct LazyRows<'a> {
     pub arena: &'a Arena,
-    pub product: LazyProduct<'a>,
+    pub matrix: Lazy<'a>,
     pub rows: Range<usize>,
 }
 
-impl Op for ProductRows<'_> {
+impl Op for LazyRows<'_> {
     fn name(&self) -> &'static str {
         "rows of a product"
     }
@@ -62,17 +88,18 @@ impl Op for ProductRows<'_> {
     }
 
     fn shape(&self, _: &[Shape]) -> Result<Shape> {
-        Ok(Shape::new(self.rows.len(), self.product.width))
+        let width = match &self.matrix {
+            Lazy::Product(product) => product.width,
+            Lazy::Versions(versions) => versions.columns(),
+        };
+        Ok(Shape::new(self.rows.len(), width))
     }
 
     fn forward(&self, _: &[View<'_>], output: &mut [f32], _: &mut [f32]) -> Result<()> {
-        let (sum, width) = (self.product.sum(), self.product.width);
-        let (pieces, segments) = sum.lines.pieces_of(self.rows.clone());
-        let mut scratch = self.arena.take(segments * width);
-        let (jobs, cuts) = sum.lines.deal(&pieces, width, output, &mut scratch);
-        jobs.into_iter().for_each(|(piece, output)| sum.piece(piece, output));
-        add_segments(cuts, &scratch, false);
-        self.arena.give(scratch);
+        match &self.matrix {
+            Lazy::Product(product) => product.compute_rows(self.arena, self.rows.clone(), output),
+            Lazy::Versions(versions) => versions.copy(self.rows.clone(), output),
+        }
         Ok(())
     }
 

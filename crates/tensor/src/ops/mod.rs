@@ -51,7 +51,7 @@ mod turned;
 
 use crate::cuda::Source;
 pub(crate) use gather::{expect_indices, for_each_row};
-pub(crate) use lazy::LazyProduct;
+pub(crate) use lazy::{Lazy, LazyProduct};
 pub(crate) use pointwise::gather_by;
 pub(crate) use sums::{factored, permuted};
 
