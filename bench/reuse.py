@@ -14,11 +14,11 @@ For every graph, model and number of blocks the same windows are trained on by t
     esdg, blad  others, which reuse nothing
 
 An iteration has `--windows` of them in all, half at each worker, so that all do the same steps of the
-optimiser. What counts is the pace of training (`edges_per_second` of metrics.jsonl) in the best epoch after the first two;
-the schedulers measure one epoch. The bound is Amdahl's for reading, aggregation and the products of structure
-in the forward pass: what is left of an epoch without them, by the stages that `blad` measured (profile.json).
-Gradients that are shared can bring more than that. The part gained is the time saved by the best of `type I`
-to `kept` over the time that the bound saves.
+optimiser. What counts is the pace of training (`edges_per_second` of metrics.jsonl) in the best epoch after
+the first two; the schedulers measure one epoch. The bound is Amdahl's for reading, aggregation and the
+products of structure in the forward pass: what is left of an epoch without them, by the stages that `blad`
+measured (profile.json). Gradients that are shared can bring more than that. The part gained is the time saved
+by the best of `type I` to `kept` over the time that the bound saves.
 """
 
 import argparse
@@ -52,7 +52,8 @@ def train(kymo, store, model, blocks, epochs, windows, variant, folder):
     strategy, settings = VARIANTS[variant]
     # Schedulers say how many windows each of the two workers has.
     many = {"parallel.windows": windows} if strategy in ("psg", "esdg") else {"parallel.groups": windows // 2}
-    settings = {"train.patience": "0", "parallel.profile_epochs": "1", "train.window": "8", **many, **settings}
+    settings = {"train.patience": "0", "parallel.profile_epochs": "1", "train.window": "8", **many,
+                **settings}
     command = [kymo, "train", store, "--model", model, "--hidden", "64", "--blocks", str(blocks),
                "--workers", "2", "--strategy", strategy, "--epochs", str(epochs), "--quiet", "-o", folder]
     for setting, value in settings.items():

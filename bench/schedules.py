@@ -4,8 +4,8 @@
 
 Three parts: a simulated cluster (`kymo simulate`, 10,000 groups), training here (imbalance, efficiency and
 predicted against measured epochs, from the timelines that runs leave), and convergence (losses and test of
-`psg` and `dygnex` over the same epochs). Workers have one thread each; with more workers than cores they
-share cores, and efficiency says little.
+`psg`, `dygnex` and `real` over the same epochs). Workers have one thread each; with more workers than cores
+they share cores, and efficiency says little.
 """
 
 import argparse
@@ -196,8 +196,8 @@ def main():
             "",
             "## Convergence",
             "",
-            "`kymo train` with 2 workers, 100 epochs, on the built-in data's kind at seed 1; `dygnex` has",
-            "half the steps of the optimiser.",
+            "`kymo train` with 2 workers, 100 epochs, on the built-in data's kind at seed 1; those that are",
+            "scheduled have half the steps of the optimiser.",
             "",
             "| strategy | loss after 10 | 25 | 50 | 100 epochs | test mse |",
             "|---|---|---|---|---|---|",
@@ -208,6 +208,8 @@ def main():
             ("psg", ["--set", "parallel.windows=4"]),
             ("dygnex", []),
             ("dygnex", ["--set", "parallel.scale_rate=true"]),
+            ("real-g", []),
+            ("real", []),
         ]:
             run = folder / f"long-{strategy}-{len(text)}"
             summary = json.loads(

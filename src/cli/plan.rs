@@ -37,8 +37,8 @@ pub struct Plan {
     /// Look at all steps, however long that takes, and let METIS have all links
     #[arg(long)]
     exact: bool,
-    /// Take the pace of the run in RUN: the same model, and the threads that each worker will have; one worker,
-    /// or several whose windows a scheduler measured, which tells edges and rows apart
+    /// Take the pace of the run in RUN: the same model, and the threads that each worker will have; one
+    /// worker, or several whose windows a scheduler measured, which tells edges and rows apart
     #[arg(long, value_name = "RUN")]
     pace: Option<PathBuf>,
     /// What the wire between workers carries, as in 1Gbit/s or 500MB/s [default: threads of one process]

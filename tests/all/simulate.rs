@@ -49,14 +49,15 @@ fn sizes_and_schedulers_are_compared_in_a_table() {
 fn searches_end_within_a_gap() {
     let bench = Bench::new();
     let gap = |more: &str| {
-        let ask = format!("simulate --groups 300 --workers 7 --reuse 0.3 --strategy real --time-limit {more}");
+        let ask =
+            format!("simulate --groups 300 --workers 7 --reuse 0.3 --strategy real --time-limit {more}");
         let json = bench.json(&ask);
         let line = &json["simulations"][0];
-        (number(&line["gap"]), line["cut_short"].as_bool().unwrap())
+        (number(&line["gap"]), line["complete"].as_bool().unwrap())
     };
-    let (found, cut_short) = gap("3600 --gap 0.3");
-    assert!(found <= 0.3 && !cut_short, "{found}");
-    let refused = bench.refused("simulate --groups 20 --workers 2 --gap -0.1");
+    let (found, complete) = gap("3600 --gap 0.3");
+    assert!(found <= 0.3 && complete, "{found}");
+    let refused = bench.refused("simulate --groups 20 --workers 2 --gap=-0.1");
     assert!(refused.contains("--gap") && refused.contains("expected a part from 0"), "{refused}");
 }
 

@@ -137,18 +137,18 @@ const MOST: usize = 2;
 pub struct ReuseSlots {
     slots: Mutex<BTreeMap<SlotKey, Arc<Held>>>,
     budget: Arc<Budget>,
-    nearby: Arc<Nearby>,
+    nearby: Option<Arc<Nearby>>,
 }
 
 impl ReuseSlots {
-    /// Nothing yet; what is kept is taken from this budget, and given back in the end.
+    /// Nothing yet; what is kept is whole, taken from this budget, and given back in the end.
     pub fn new(budget: Arc<Budget>) -> ReuseSlots {
-        ReuseSlots::near(budget, Arc::default())
+        ReuseSlots { slots: Mutex::default(), budget, nearby: None }
     }
 
-    /// The same, beside other steps.
+    /// The same, where products may have rows of those of other steps.
     pub fn near(budget: Arc<Budget>, nearby: Arc<Nearby>) -> ReuseSlots {
-        ReuseSlots { slots: Mutex::default(), budget, nearby }
+        ReuseSlots { nearby: Some(nearby), ..ReuseSlots::new(budget) }
     }
 
     fn slots(&self) -> MutexGuard<'_, BTreeMap<SlotKey, Arc<Held>>> {
@@ -178,8 +178,8 @@ impl ReuseSlots {
             let is_stale =
                 |other: &SlotKey| other.version != Version::Constant && other.version != key.version;
             self.slots().retain(|other, _| !is_stale(other));
-        } else if let Some(values) = values {
-            return self.put_near(key, columns, values, make);
+        } else if let (Some(values), Some(nearby)) = (values, &self.nearby) {
+            return self.put_near(nearby, key, (columns, values), make);
         }
         if let Some(charge) = Charge::take(&self.budget, 4 * length) {
             let kept = Kept::Whole(Arc::new(make()?));
@@ -191,12 +191,12 @@ impl ReuseSlots {
     /// Keeps what differs from the step nearby that was kept last, or else all of it.
     fn put_near<E>(
         &self,
+        nearby: &Nearby,
         key: SlotKey,
-        columns: usize,
-        values: &[f32],
+        (columns, values): (usize, &[f32]),
         make: impl FnOnce() -> Result<Numbers, E>,
     ) -> Result<(), E> {
-        let mut nearby = self.nearby.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut nearby = nearby.0.lock().unwrap_or_else(PoisonError::into_inner);
         let whole = 4 * values.len();
         let latest = nearby.get(&key).and_then(Weak::upgrade);
         let next = latest.and_then(|latest| {

@@ -194,7 +194,8 @@ proptest! {
         let store = write(&folder.path().join("store"), vertices, &steps);
         let windows = windows(steps.len(), length, pieces);
         let work = Work {
-            steps: movements, reduced, features: 3, aggregated: [3, 1], products: 5, buffers: [6, 7], reused: 8,
+            steps: movements, reduced, features: 3, aggregated: [3, 1], products: 5, buffers: [6,
+            7], reused: 8,
             replicated: 700,
             ..Work::default()
         };

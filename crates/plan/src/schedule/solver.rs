@@ -53,7 +53,8 @@ pub(super) fn solve(
     model.make_quiet();
     let time = limit.time.saturating_sub(begun.elapsed()).as_secs_f64();
     model.set_option("time_limit", time);
-    model.set_option("mip_rel_gap", limit.gap.max(1e-9));
+    // The solver's gap is a part of the schedule's seconds, ours one of the bound.
+    model.set_option("mip_rel_gap", (limit.gap / (1.0 + limit.gap)).max(1e-9));
     // One thread gives the same answer each time.
     model.set_option("threads", 1);
     model.try_set_solution(Some(&values), None, None, None).map_err(|_| refused("start from a schedule"))?;

@@ -22,6 +22,8 @@ pub struct Room {
     pub snapshots: usize,
     /// Bytes for products that are kept; nothing where they take from those for snapshots.
     pub products: Option<usize>,
+    /// Whether there is room for all products as a whole: those that share rows have to be put together.
+    pub whole_products: bool,
     /// Steps that are read before their turn where not all are kept.
     pub ahead: usize,
     /// Windows that are looked at for that.
@@ -133,6 +135,7 @@ impl Room {
             snapshots: memory,
             passing: 0,
             products: Some(0),
+            whole_products: false,
             ahead: 1,
             windows: WINDOWS,
             readers: 1,
@@ -157,9 +160,12 @@ impl Room {
         Room { snapshots, ahead: 1 + ahead, readers: 1 + readers, passing, ..room }
     }
 
-    /// The same, or without room for products.
-    pub fn keeping(self, products: bool) -> Room {
-        if products { self } else { Room { products: Some(0), ..self } }
+    /// The same, where all products take this many bytes; without room for any where nothing is said.
+    pub fn keeping(self, products: Option<usize>) -> Room {
+        match products {
+            Some(all) => Room { whole_products: self.products.is_some_and(|room| room >= all), ..self },
+            None => Room { products: Some(0), ..self },
+        }
     }
 
     /// The room in `memory` bytes for snapshots of which nobody has said what they take.

@@ -333,8 +333,13 @@ impl Shared {
             self.store.has_read(self.room.step);
         }
         self.spend(0, begun.elapsed());
-        let nearby = self.state().nearby.entry((t / NEARBY, key.1)).or_default().clone();
-        let slots = ReuseSlots::near(self.products.clone(), nearby);
+        let slots = match self.room.whole_products {
+            true => ReuseSlots::new(self.products.clone()),
+            false => {
+                let nearby = self.state().nearby.entry((t / NEARBY, key.1)).or_default().clone();
+                ReuseSlots::near(self.products.clone(), nearby)
+            }
+        };
         Ok(self.put(key, Loaded { step: t, graph, rows, vertices, slots, neighbours }))
     }
 

@@ -161,7 +161,12 @@ impl Worker {
         };
         let room = match sizes {
             Some(sizes) => {
-                Room::new(&sizes, bytes, context.span(), threads).keeping(context.settings.run.keep)
+                let cells = context.store.vertices() * context.store.steps();
+                let kept = match context.settings.run.keep {
+                    true => Some(cells.saturating_mul(context.reused()? as usize)),
+                    false => None,
+                };
+                Room::new(&sizes, bytes, context.span(), threads).keeping(kept)
             }
             None => Room::unplanned(bytes, context.span(), threads),
         };

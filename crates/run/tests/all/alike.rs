@@ -75,7 +75,8 @@ fn snapshots_that_change_much_are_taken_one_by_one() {
     assert!(!is_alike(&plain(&store, "node-regression", "gat-lstm"), &store));
 }
 
-/// Where few rows of what is kept change, they alone are held; what comes of it has the bits of nothing kept.
+/// Where few rows of what is kept change, and there is no room for all of it, they alone are held; what comes
+/// of it has the bits of nothing kept.
 #[test]
 fn products_of_which_few_rows_change_are_kept_in_less_memory() {
     let folder = tempfile::tempdir().unwrap();
@@ -89,25 +90,28 @@ fn products_of_which_few_rows_change_are_kept_in_less_memory() {
         let mut settings = plain(&store, "node-regression", model);
         // Wider than the features, so that those are aggregated as they are.
         (settings.model.normalisation, settings.model.hidden) = (normalisation, 32);
-        let kept = practise(&settings, &store);
-        let held = |keep: bool| {
-            let mut settings = settings.clone();
-            settings.run.keep = keep;
+        let held = |settings: &Settings| {
             let mut worker = Worker::open(settings.clone(), store.clone()).unwrap();
             let mut steps = BTreeSet::new();
             for iteration in &iterations(&worker.context, &Division::Groups, 0) {
                 iteration.windows().iter().for_each(|window| steps.extend(window.steps.clone()));
-                worker.iterate(iteration, rate(&settings), false).unwrap();
+                worker.iterate(iteration, rate(settings), false).unwrap();
             }
             (worker.snapshots().held_bytes(), steps.len())
         };
-        let ((with, steps), (without, _)) = (held(true), held(false));
-        let width = Worker::open(settings.clone(), store.clone()).unwrap().context.inputs.width();
-        let whole = products * steps * 400 * 4 * width;
-        let bytes = with - without;
-        assert!(bytes > whole / 20 && bytes < whole / 2, "{model}: {bytes} of {whole}");
-        settings.run.keep = false;
-        assert_eq!(kept, practise(&settings, &store), "{model}");
+        let worker = Worker::open(settings.clone(), store.clone()).unwrap();
+        let step = products * 400 * 4 * worker.context.inputs.width();
+        let all = worker.context.sizes().unwrap().all();
+        let (with_all, steps) = held(&settings);
+        let mut without = settings.clone();
+        without.run.keep = false;
+        let (nothing, _) = held(&without);
+        assert_eq!(with_all - nothing, steps * step, "{model}");
+        let some = store.steps() * step * 3 / 4;
+        settings.run.memory = format!("{}B", all + all / 16 + store.bytes() as usize + some);
+        let some = held(&settings).0 - nothing;
+        assert!(some > step && some < steps * step / 2, "{model}: {some} of {}", steps * step);
+        assert_eq!(practise(&settings, &store), practise(&without, &store), "{model}");
     }
 }
 

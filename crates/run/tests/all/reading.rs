@@ -68,6 +68,7 @@ fn number(rows: &StepRows) -> f32 {
 }
 
 const ROOM: Room = Room {
+    whole_products: false,
     snapshots: 0,
     products: Some(0),
     ahead: 3,

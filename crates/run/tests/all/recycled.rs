@@ -114,6 +114,7 @@ proptest! {
             picture(&piece.graph, &piece.rows, t)
         }).collect();
         let room = Room {
+            whole_products: false,
             snapshots: kept,
             products: Some(0),
             ahead,
