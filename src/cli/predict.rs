@@ -4,7 +4,7 @@ use std::io::{BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use kymo_files::{is_stream, write_new};
+use kymo_files::{is_stream, write_new, write_whole};
 use kymo_graph::Progress;
 use kymo_run::{Error, Result};
 
@@ -15,7 +15,7 @@ use super::numbers::plural;
 use super::watch::Watch;
 use crate::facade::{Predict as Asked, Run};
 
-/// Write the predictions of a trained model as CSV
+/// Write the predictions of a trained model as CSV, or its embeddings as safetensors
 ///
 /// Values or classes of every vertex, or for every source the targets that score highest. Every line has the
 /// step it is about and the horizon: how many steps after the last one that the model sees. Without --step
@@ -28,6 +28,7 @@ use crate::facade::{Predict as Asked, Run};
                   kymo predict first messages-2026 -o next.csv\n  \
                   kymo predict first --step 30 --top 5 -o links.csv\n  \
                   kymo predict first --split test -o all.csv\n  \
+                  kymo predict first --embeddings -o vertices.safetensors\n  \
                   kymo predict first -o - | head")]
 pub struct Predict {
     /// The folder of the run
@@ -40,13 +41,17 @@ pub struct Predict {
     /// Everything that is predicted in this part of the data, with the truth
     #[arg(long, conflicts_with = "step")]
     split: Option<SplitName>,
+    /// Write the embeddings of the vertices instead, as safetensors: of the last step that the model sees, or
+    /// of all of --split
+    #[arg(long)]
+    embeddings: bool,
     /// Targets to write for each source (link prediction only)
     #[arg(long, default_value_t = 10)]
     top: usize,
     /// Where to compute: cpu, cuda or cuda:N [default: where it was trained]
     #[arg(long)]
     device: Option<String>,
-    /// The CSV file to write, or - for standard output
+    /// The file to write, CSV unless it is for embeddings, or - for standard output
     #[arg(short, long)]
     output: PathBuf,
     /// Replace a file that is there already
@@ -77,33 +82,31 @@ pub fn run(args: &Predict, out: &mut Console) -> Result<()> {
         (None, None) => Asked::next(),
     };
     let asked = asked.top(args.top);
-    let predictions = trained.predict(asked).map_err(as_option)?;
-    drop(watch);
-    if standard {
-        let mut out = BufWriter::new(&mut *out);
-        predictions.write_csv(&mut out).and_then(|()| out.flush()).map_err(cannot_print)?;
-    } else if args.overwrite {
-        predictions.save_csv(&args.output)?;
+    let place = if standard { "standard output".into() } else { args.output.display().to_string() };
+    let said = if args.embeddings {
+        let embeddings = trained.embed(asked).map_err(as_option)?;
+        drop(watch);
+        write(args, out, |file| embeddings.write_safetensors(file))?;
+        let rows =
+            plural((embeddings.steps.len() * embeddings.ids.len()) as u64, ["embedding", "embeddings"]);
+        let (width, last) = (embeddings.width, embeddings.steps.last().copied().unwrap_or_default());
+        format!("{rows} of {width} columns, up to step {last}, in {place}\n")
     } else {
-        write_new(&args.output, |file| predictions.write_csv(file)).map_err(|error| {
-            match error.source.kind() {
-                ErrorKind::AlreadyExists => exists(args),
-                _ => error.into(),
+        let predictions = trained.predict(asked).map_err(as_option)?;
+        drop(watch);
+        write(args, out, |file| predictions.write_csv(file))?;
+        let rows = plural(predictions.len() as u64, ["prediction", "predictions"]);
+        let (about, seen) = (predictions.about(), predictions.step());
+        match args.split {
+            Some(split) => {
+                format!("{rows} of the part for {}, with the truth, in {place}\n", split.part().name())
             }
-        })?;
-    }
+            None => format!("{rows} about step {about}, by what is known up to step {seen}, in {place}\n"),
+        }
+    };
     if out.quiet {
         return Ok(());
     }
-    let rows = plural(predictions.len() as u64, ["prediction", "predictions"]);
-    let (about, seen) = (predictions.about(), predictions.step());
-    let place = if standard { "standard output".into() } else { args.output.display().to_string() };
-    let said = match args.split {
-        Some(split) => {
-            format!("{rows} of the part for {}, with the truth, in {place}\n", split.part().name())
-        }
-        None => format!("{rows} about step {about}, by what is known up to step {seen}, in {place}\n"),
-    };
     match stream {
         // What is said must not get into the table; that nobody can read it is no failure.
         true => {
@@ -112,6 +115,25 @@ pub fn run(args: &Predict, out: &mut Console) -> Result<()> {
         }
         false => Ok(out.write_all(said.as_bytes()).map_err(cannot_print)?),
     }
+}
+
+/// Writes to where it was asked for.
+fn write(
+    args: &Predict,
+    out: &mut Console,
+    fill: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
+) -> Result<()> {
+    if args.output == Path::new("-") {
+        let mut out = BufWriter::new(out);
+        return Ok(fill(&mut out).and_then(|()| out.flush()).map_err(cannot_print)?);
+    }
+    if args.overwrite {
+        return Ok(write_whole(&args.output, |file| fill(file))?);
+    }
+    write_new(&args.output, |file| fill(file)).map_err(|error| match error.source.kind() {
+        ErrorKind::AlreadyExists => exists(args),
+        _ => error.into(),
+    })
 }
 
 fn exists(args: &Predict) -> Error {

@@ -1,10 +1,12 @@
 //! The façade: training, evaluation and prediction in a few lines. What it is made of is in `kymo::run`.
 
+mod embeddings;
 mod predictions;
 mod resume;
 mod run;
 mod trained;
 
+pub use embeddings::Embeddings;
 pub use predictions::{Predict, Predictions, Row};
 pub use resume::Resume;
 pub use run::Run;

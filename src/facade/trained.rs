@@ -1,15 +1,17 @@
 //! A trained run: how good it is, and what it predicts.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use kymo_graph::Progress;
+use kymo_graph::{Progress, Step};
 use kymo_model::{Config, Model};
 use kymo_run::session::{check_there, load_with};
 use kymo_run::task::{Says, Table, Task, Truths};
-use kymo_run::train::{evaluate, outputs};
+use kymo_run::train::{embeddings, evaluate, outputs};
 use kymo_run::{Custom, Error, Part, Result, Worker};
 use kymo_trace::schema::{Evaluation, RunFolder, RunSummary, folder as names};
 
+use super::embeddings::Embeddings;
 use super::in_pool;
 use super::predictions::{At, Predict, Predictions};
 
@@ -119,17 +121,7 @@ impl Trained {
             return Err(Error::settings("top", "found 0, expected at least 1"));
         }
         let worker = self.worker()?;
-        let steps = worker.snapshots().store().steps();
-        let (samples, part) = match what.at {
-            At::Last => (steps.saturating_sub(1)..steps, None),
-            At::Step(step) => (step..step.saturating_add(1), None),
-            At::Part(part) => (worker.split().samples(part), Some(part)),
-        };
-        if samples.end > steps || samples.is_empty() {
-            let (found, last) = (samples.start, steps.saturating_sub(1));
-            let problem = format!("found {found}, but the steps of the store are 0 to {last}");
-            return Err(Error::settings("step", problem));
-        }
+        let (samples, part) = samples(worker, what)?;
         let tables = in_pool(|| {
             let mut tables = Vec::with_capacity(samples.len());
             outputs(worker, samples, |worker, sample, outputs| {
@@ -145,6 +137,22 @@ impl Trained {
         })?;
         let (horizon, ids) = (worker.goal().horizon(), worker.snapshots().store().ids()?);
         Ok(Predictions::new(tables, horizon, ids))
+    }
+
+    /// The embeddings of all vertices by which it predicts. [`Predict::top`] does not matter.
+    pub fn embed(&mut self, what: Predict) -> Result<Embeddings> {
+        let worker = self.worker()?;
+        let (samples, _) = samples(worker, what)?;
+        let (mut steps, mut values) = (Vec::new(), Vec::new());
+        in_pool(|| {
+            embeddings(worker, samples, |_, sample, rows| {
+                steps.push(sample);
+                values.push(rows);
+                Ok(())
+            })
+        })?;
+        let (width, ids) = (worker.context.model.width(), worker.snapshots().store().ids()?);
+        Ok(Embeddings { steps, width, values, ids })
     }
 
     /// What all this is made of: the settings, the data, the task, the model and its parameters.
@@ -164,6 +172,22 @@ impl Trained {
 }
 
 /// Adds what came true to each row; rows of which it is not known go.
+/// The last steps that the model is to see, and the part of the data that they are of, where they are.
+fn samples(worker: &Worker, what: Predict) -> Result<(Range<Step>, Option<Part>)> {
+    let steps = worker.snapshots().store().steps();
+    let (samples, part) = match what.at {
+        At::Last => (steps.saturating_sub(1)..steps, None),
+        At::Step(step) => (step..step.saturating_add(1), None),
+        At::Part(part) => (worker.split().samples(part), Some(part)),
+    };
+    if samples.end > steps || samples.is_empty() {
+        let (found, last) = (samples.start, steps.saturating_sub(1));
+        let problem = format!("found {found}, but the steps of the store are 0 to {last}");
+        return Err(Error::settings("step", problem));
+    }
+    Ok((samples, part))
+}
+
 fn with_truth(truths: Option<Truths>, table: &mut Table) -> Result<()> {
     let Some(truths) = truths else {
         let problem = "the task cannot tell what came true; leave --split out, or choose a step";

@@ -1,5 +1,7 @@
 //! `kymo predict`: a table with the original ids.
 
+use safetensors::SafeTensors;
+
 use crate::fixture::Bench;
 
 /// Names as people have them: with commas and quotes.
@@ -214,4 +216,66 @@ fn classes_and_links_of_a_part_have_a_truth() {
         let is_link = place(&row[3]) == (place(&row[2]) + 1 + step % 3) % NAMES.len();
         assert_eq!(row[5], if is_link { "1" } else { "0" }, "{row:?}");
     }
+}
+
+/// Embeddings are what the head reads: with its weights, from the checkpoint, they make the probabilities
+/// that the run predicts, in windows and step by step; other programs read the file.
+#[test]
+fn embeddings_are_what_the_head_reads() {
+    let bench = Bench::new();
+    make_named(&bench);
+    for mode in ["windows", "truncated"] {
+        let run = format!("run-{mode}");
+        bench.done(&format!("train named --task node-classification --mode {mode} --epochs 3 -o {run}"));
+        bench.done(&format!("predict {run} --step 11 -o out.csv --overwrite"));
+        let told = rows(&bench, "out.csv", ["12", "1"], "vertex,class,probability");
+        let answer = bench.done(&format!("predict {run} --step 11 --embeddings -o {run}.safetensors"));
+        let said = format!("5 embeddings of 32 columns, up to step 11, in {run}.safetensors\n");
+        assert_eq!(answer.out, said);
+        let bytes = std::fs::read(bench.path(&format!("{run}.safetensors"))).unwrap();
+        let file = SafeTensors::deserialize(&bytes).unwrap();
+        let whole = |name: &str| file.tensor(name).unwrap();
+        assert_eq!(whole("embeddings").shape(), [1, 5, 32]);
+        assert_eq!(whole("step").data(), 11u64.to_le_bytes());
+        let starts: Vec<u64> = words(whole("name.at").data());
+        let names: Vec<&[u8]> =
+            starts.windows(2).map(|ends| &whole("name").data()[ends[0] as usize..ends[1] as usize]).collect();
+        let checkpoint = bench.of_run(&run, "checkpoint.safetensors");
+        let checkpoint = SafeTensors::deserialize(&checkpoint).unwrap();
+        let parameter = |name: &str| {
+            let named = |full: &&&str| full.ends_with(name) && full.contains("best");
+            let names = checkpoint.names();
+            numbers(checkpoint.tensor(names.iter().find(named).unwrap()).unwrap().data())
+        };
+        let (weight, bias) = (parameter("head.weight"), parameter("head.bias"));
+        let rows = numbers(whole("embeddings").data());
+        for (name, row) in names.iter().zip(rows.chunks(32)) {
+            let score = |class: usize| {
+                bias[class] + row.iter().enumerate().map(|(k, x)| x * weight[2 * k + class]).sum::<f32>()
+            };
+            let likelier = 1.0 / (1.0 + (-(score(0) - score(1)).abs()).exp());
+            let told = told.iter().find(|row| row[0].as_bytes() == *name).unwrap();
+            let probability: f32 = told[2].parse().unwrap();
+            assert!((probability - likelier).abs() < 1e-4, "{mode}: {told:?} {likelier}");
+        }
+    }
+    bench.make_small();
+    bench.done("train small --epochs 1 -o values");
+    bench.done("predict values --split test --embeddings -o values.safetensors");
+    let bytes = std::fs::read(bench.path("values.safetensors")).unwrap();
+    let file = SafeTensors::deserialize(&bytes).unwrap();
+    let steps: Vec<u64> = words(file.tensor("step").unwrap().data());
+    assert!(steps.len() > 1 && steps.windows(2).all(|pair| pair[1] == pair[0] + 1), "{steps:?}");
+    assert_eq!(file.tensor("embeddings").unwrap().shape(), [steps.len(), 60, 32]);
+    assert_eq!(words(file.tensor("id").unwrap().data()), (0..60).collect::<Vec<u64>>());
+    let error = bench.refused("predict values --embeddings -o values.safetensors");
+    assert_eq!(error, "--output: values.safetensors is there already; --overwrite replaces it");
+}
+
+fn words(bytes: &[u8]) -> Vec<u64> {
+    bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect()
+}
+
+fn numbers(bytes: &[u8]) -> Vec<f32> {
+    bytes.chunks_exact(4).map(|number| f32::from_le_bytes(number.try_into().unwrap())).collect()
 }

@@ -22,7 +22,7 @@ use crate::data::{
     Loaded, Reading, Room, Sizes, SnapshotSource, Snapshots, Split, Surroundings, WholeSteps, whole_bytes,
 };
 use crate::error::{Error, Result};
-use crate::forward::RecurrentState;
+use crate::forward::{Forward, RecurrentState};
 use crate::halo::{Cells, Exact, HaloPolicy, Pass};
 use crate::merge::{AllReduce, GradientSum, Merge, Merged};
 use crate::random::Random;
@@ -454,6 +454,29 @@ impl Worker {
         before: Option<&RecurrentState>,
         hand_over: bool,
     ) -> Result<(Vec<f32>, Option<RecurrentState>)> {
+        self.at_last(steps, before, hand_over, |goal, mut forward| goal.outputs(&mut forward))
+    }
+
+    /// The embeddings of the vertices here at the last step of a window: what the task's head reads.
+    pub fn embed(
+        &mut self,
+        steps: Range<Step>,
+        before: Option<&RecurrentState>,
+        hand_over: bool,
+    ) -> Result<(Vec<f32>, Option<RecurrentState>)> {
+        self.at_last(steps, before, hand_over, |_, mut forward| {
+            let width = forward.model.width();
+            Ok(forward.last_rows(width, &[], |_, rows, _| Ok(rows))?)
+        })
+    }
+
+    fn at_last(
+        &mut self,
+        steps: Range<Step>,
+        before: Option<&RecurrentState>,
+        hand_over: bool,
+        read: impl FnOnce(&dyn Goal, Forward<'_, '_>) -> Result<Vec<f32>>,
+    ) -> Result<(Vec<f32>, Option<RecurrentState>)> {
         let (loaded, _) = self.load(&steps)?;
         let begun = Instant::now();
         let pass = Pass { epoch: self.epoch, trains: false };
@@ -463,7 +486,7 @@ impl Worker {
         let run = WindowRun { steps: &steps, loaded, windows, targets, before, hand_over, pass, measures };
         let recorder = self.group.recorder.clone();
         let evaluating = recorder.open(Kind::Evaluate, "window");
-        let done = self.runner.run(&self.replica, run, |goal, mut forward| goal.outputs(&mut forward));
+        let done = self.runner.run(&self.replica, run, read);
         drop(evaluating);
         self.clock.add(Work::Predict, begun.elapsed());
         done

@@ -30,6 +30,28 @@ pub fn windows(worker: &Worker, samples: Range<Step>) -> Vec<Range<Step>> {
 pub fn outputs(
     worker: &mut Worker,
     samples: Range<Step>,
+    each: impl FnMut(&mut Worker, Step, Vec<f32>) -> Result<()>,
+) -> Result<()> {
+    at_samples(worker, samples, Worker::evaluate, each)
+}
+
+/// The embeddings of all vertices at each of the samples, in the same way.
+pub fn embeddings(
+    worker: &mut Worker,
+    samples: Range<Step>,
+    each: impl FnMut(&mut Worker, Step, Vec<f32>) -> Result<()>,
+) -> Result<()> {
+    at_samples(worker, samples, Worker::embed, each)
+}
+
+/// Reads something of the last step of a window.
+type ReadLast =
+    fn(&mut Worker, Range<Step>, Option<&RecurrentState>, bool) -> Result<(Vec<f32>, Option<RecurrentState>)>;
+
+fn at_samples(
+    worker: &mut Worker,
+    samples: Range<Step>,
+    read: ReadLast,
     mut each: impl FnMut(&mut Worker, Step, Vec<f32>) -> Result<()>,
 ) -> Result<()> {
     let shares_windows = worker.cells().is_some();
@@ -42,7 +64,7 @@ pub fn outputs(
             progress.check()?;
             let (window, by) = (window(sample, length), evaluator(sample, size));
             let outputs = match shares_windows || by == worker.group.rank() {
-                true => worker.evaluate(window.clone(), None, false)?.0,
+                true => read(worker, window.clone(), None, false)?.0,
                 false => Vec::new(),
             };
             if let Some(outputs) = gathered(worker, &window, outputs, by)? {
@@ -59,7 +81,7 @@ pub fn outputs(
     progress.announce(samples.end as u64);
     for step in 0..samples.end {
         progress.check()?;
-        let (outputs, after) = worker.evaluate(step..step + 1, state.as_ref(), true)?;
+        let (outputs, after) = read(worker, step..step + 1, state.as_ref(), true)?;
         state = after;
         if samples.contains(&step)
             && let Some(outputs) = gathered(worker, &(step..step + 1), outputs, 0)?

@@ -8,6 +8,6 @@ mod observer;
 mod training_loop;
 
 pub use evaluate::{evaluate, measure};
-pub use infer::outputs;
+pub use infer::{embeddings, outputs};
 pub use observer::{EpochProgress, Observer, Silent};
 pub use training_loop::{Ending, train};
