@@ -30,8 +30,8 @@ impl Embeddings {
         self.values.get(place)?.get(vertex * self.width..(vertex + 1) * self.width)
     }
 
-    /// Writes a safetensors file: `embeddings` (steps, vertices, columns), `step`, and the ids of the vertices
-    /// as stores have them, `id`, or `name` and `name.at`.
+    /// Writes a safetensors file: `embeddings` (steps, vertices, columns), `step`, and the ids of the
+    /// vertices as stores have them, `id`, or `name` and `name.at`.
     pub fn write_safetensors(&self, file: &mut dyn Write) -> io::Result<()> {
         let shape = [self.steps.len(), self.ids.len(), self.width];
         let steps: Vec<u64> = self.steps.iter().map(|&step| step as u64).collect();

@@ -7,11 +7,13 @@ mod custom;
 mod estimate;
 mod group;
 mod runner;
+mod seams;
 mod times;
 mod worker;
 
 pub use context::{RunContext, Sharing};
 pub use custom::Custom;
 pub use estimate::{check_needs, check_parameters, needs, predicted_bytes};
+pub use seams::Seams;
 pub use times::{Stages, WindowTimes};
-pub use worker::{Seams, Worker};
+pub use worker::Worker;

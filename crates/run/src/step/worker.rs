@@ -16,15 +16,14 @@ use kymo_trace::schema::SnapshotsHeld;
 use super::context::RunContext;
 use super::group::Group;
 use super::runner::{Runner, WindowRun};
+use super::seams::Seams;
 use super::times::WindowTimes;
 use crate::config::{Mode, Settings, device};
-use crate::data::{
-    Loaded, Reading, Room, Sizes, SnapshotSource, Snapshots, Split, Surroundings, WholeSteps, whole_bytes,
-};
+use crate::data::{Loaded, Reading, Room, Sizes, Snapshots, Split, Surroundings, WholeSteps, whole_bytes};
 use crate::error::{Error, Result};
 use crate::forward::{Forward, RecurrentState};
-use crate::halo::{Cells, Exact, HaloPolicy, Pass};
-use crate::merge::{AllReduce, GradientSum, Merge, Merged};
+use crate::halo::{Cells, Pass};
+use crate::merge::{GradientSum, Merge, Merged};
 use crate::random::Random;
 use crate::replica::Replica;
 use crate::task::Goal;
@@ -32,22 +31,6 @@ use crate::workers::{Clock, Work, WorkerGroup};
 
 /// The stream of random numbers that dropout follows.
 const DROPOUT: u64 = 0xD40F;
-
-/// What may be replaced in a worker without touching the rest.
-pub struct Seams {
-    /// How workers agree on what they learnt.
-    pub merge: Box<dyn Merge>,
-    /// How rows of other workers arrive.
-    pub halo: Arc<dyn HaloPolicy>,
-    /// Where snapshots come from; whole steps of the store where nothing is given.
-    pub source: Option<Arc<dyn SnapshotSource>>,
-}
-
-impl Default for Seams {
-    fn default() -> Self {
-        Seams { merge: Box::new(AllReduce), halo: Arc::new(Exact), source: None }
-    }
-}
 
 /// Where a worker computes.
 struct Place {

@@ -333,7 +333,8 @@ pub fn check_parts(goal: &dyn Goal, settings: &Settings) -> Result<()> {
         let problem = format!(
             "there is nothing to predict in the part for {} ({}); change split.train, split.validation, \
              task.horizon or train.window so that every part has values, classes or links, or ingest data \
-             that has them there",
+             that has them there (kymo ingest --events N makes steps of N events each, however they are \
+             spread over time)",
             part.name(),
             counts.join(", ")
         );
