@@ -313,9 +313,12 @@ mod tests {
         assert_eq!((fourth.bytes(), budget.left()), (160, 568));
         drop(third);
         assert_eq!(budget.left(), 840);
-        let fifth = keep(&[]);
-        assert_eq!((fifth.bytes(), budget.left()), (40, 800));
-        drop((fourth, fifth));
+        // Three rows and the index are more than half of all.
+        let fifth = keep(&[0, 4, 8]);
+        assert_eq!((fifth.bytes(), budget.left()), (160, 680));
+        let sixth = keep(&[]);
+        assert_eq!((sixth.bytes(), budget.left()), (40, 640));
+        drop((fourth, fifth, sixth));
         assert_eq!(budget.left(), 1000);
         // Nothing is left to stand on.
         assert!(matches!(keep(&[1]).get(key), Some(Kept::Whole(_))));
