@@ -1,5 +1,7 @@
 //! `kymo predict`: a table with the original ids.
 
+use std::collections::BTreeSet;
+
 use safetensors::SafeTensors;
 
 use crate::fixture::Bench;
@@ -240,6 +242,9 @@ fn embeddings_are_what_the_head_reads() {
         let starts: Vec<u64> = words(whole("name.at").data());
         let names: Vec<&[u8]> =
             starts.windows(2).map(|ends| &whole("name").data()[ends[0] as usize..ends[1] as usize]).collect();
+        assert_eq!(BTreeSet::from_iter(names.iter().copied()), BTreeSet::from(NAMES.map(str::as_bytes)));
+        let header = u64::from_le_bytes(bytes[..8].try_into().unwrap());
+        assert!(header.is_multiple_of(8), "arrays are aligned where the file is mapped: {header}");
         let checkpoint = bench.of_run(&run, "checkpoint.safetensors");
         let checkpoint = SafeTensors::deserialize(&checkpoint).unwrap();
         let parameter = |name: &str| {

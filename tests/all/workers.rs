@@ -402,6 +402,11 @@ fn a_plan_takes_the_pace_of_edges_and_of_rows_from_a_profile() {
     let edges = planned(&bench, &profile, [0.0, 1.0, 0.0, 0.0, 1.0, 0.0], esdg);
     let rows = planned(&bench, &profile, [0.0, 0.0, 1.0, 0.0, 1.0, 0.0], esdg);
     assert!(edges < 0.7 * rows && rows > 1.99 * all as f64, "{edges} {rows}");
+    // No gradient goes back through products of features: where they are not kept, less of the backward pass
+    // is of edges.
+    let more =
+        planned(&bench, &profile, [0.0, 1.0, 0.0, 0.0, 1.0, 0.0], &format!("{esdg} --set run.keep=false"));
+    assert!(more > 1.01 * edges, "{more} {edges}");
     let fewer = "plan small --model wd-gcn --layers 2 --workers 2 --set train.stride=2 --pace two";
     let refused = bench.refused(fewer);
     assert!(refused.contains("profile.json has") && refused.contains("expected"), "{refused}");
