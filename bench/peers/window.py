@@ -98,10 +98,11 @@ class Window:
     def error(self, outputs, counted, targets):
         return error(outputs, *self.goal(counted, targets))
 
-    def convolve(self, graph, x, weight, bias):
+    def convolve(self, graph, x, weight, bias, of_features):
         """Aggregated first where nothing flows back into x, or where x is not wider than the result."""
         if not x.requires_grad:
-            if self.keeps:
+            # Without gradients, as in a validation, this is so for all layers.
+            if self.keeps and of_features:
                 graph.heard = graph.along @ x if graph.heard is None else graph.heard
                 return self.dense(graph.heard, weight, bias)
             return self.dense(graph.along @ x, weight, bias)
@@ -112,7 +113,7 @@ class Window:
     def layers_below(self, graph, x, count):
         for layer in range(count):
             weight, bias = (self.params[f"structure.{layer}.{name}"] for name in ["weight", "bias"])
-            x = torch.relu(self.convolve(graph, x, weight, bias))
+            x = torch.relu(self.convolve(graph, x, weight, bias, layer == 0))
         return x
 
     def gated(self, gates, counted, targets):
@@ -130,7 +131,8 @@ class Window:
         gates = []
         for graph, x in zip(graphs, features):
             x = self.layers_below(graph, x, self.layers - 1)
-            gates.append(self.convolve(graph, x, self.params["gate.input"], self.params["gate.bias"]))
+            gate = self.params["gate.input"], self.params["gate.bias"]
+            gates.append(self.convolve(graph, x, *gate, self.layers == 1))
         return self.gated(gates, counted, targets)
 
     def wd_gcn(self, graphs, features, counted, targets):
