@@ -47,11 +47,11 @@ pub fn of(
             then.parallel.workers
         ));
     }
-    let slower = usual.workers.iter().map(|share| share.edges).sum::<u64>() as f64 / usual.seconds.max(1e-12);
     let Some(pace) = median_pace(&files)? else {
         return refuse("it has less than two epochs; train it longer".into());
     };
-    let slower = slower / pace;
+    let edges: u64 = usual.workers.iter().map(|share| share.edges).sum();
+    let slower = edges as f64 / pace / usual.seconds.max(1e-12);
     Ok(Rates { products: rates.products / slower, aggregated: rates.aggregated / slower, ..rates })
 }
 
@@ -74,7 +74,8 @@ fn divided(profile: &ProfileRecord, context: &RunContext) -> Result<[f64; 2]> {
     let of = |name: &str| measured_stage(profile, name);
     let all: f64 = profile.stages.iter().filter(|name| *name != "load").map(|name| of(name)).sum();
     let [forward, backward] = work(context)?.aggregated.map(|numbers| numbers as f64);
-    let back = if forward > 0.0 { backward / forward } else { 0.0 };
-    let through_edges = (of("aggregation") * (1.0 + back)).min(all);
+    // Where the plan has nothing that follows edges, because products are kept, it is all of rows.
+    let times = if forward > 0.0 { 1.0 + backward / forward } else { 0.0 };
+    let through_edges = (of("aggregation") * times).min(all);
     Ok([through_edges, all - through_edges])
 }

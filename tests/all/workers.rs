@@ -407,6 +407,17 @@ fn a_plan_takes_the_pace_of_edges_and_of_rows_from_a_profile() {
     let more =
         planned(&bench, &profile, [0.0, 1.0, 0.0, 0.0, 1.0, 0.0], &format!("{esdg} --set run.keep=false"));
     assert!(more > 1.01 * edges, "{more} {edges}");
+    // With one layer whose products are kept, nothing that is planned follows edges: all of it is of rows.
+    bench.done(
+        "train small --model wd-gcn --epochs 3 --workers 2 --strategy dygnex --set parallel.profile_epochs=2 \
+         -o one",
+    );
+    let profile: Value = serde_json::from_slice(&bench.of_run("one", "profile.json")).unwrap();
+    let mut one = profile.clone();
+    one["seconds"] = serde_json::json!(vec![vec![[9.0, 1.0, 2.0, 3.0, 4.0, 5.0]]; all]);
+    bench.file("one/profile.json", one.to_string());
+    let plans = bench.json("plan small --model wd-gcn --pace one --workers 1 --strategy psg");
+    close(plans[0]["seconds"].as_f64().unwrap(), 15.0 * all as f64);
     let fewer = "plan small --model wd-gcn --layers 2 --workers 2 --set train.stride=2 --pace two";
     let refused = bench.refused(fewer);
     assert!(refused.contains("profile.json has") && refused.contains("expected"), "{refused}");

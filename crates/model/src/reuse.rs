@@ -196,9 +196,10 @@ impl ReuseSlots {
         (columns, values): (usize, &[f32]),
         make: impl FnOnce() -> Result<Numbers, E>,
     ) -> Result<(), E> {
-        let mut nearby = nearby.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Not held while rows are compared: threads that help there may come here themselves.
+        let others = || nearby.0.lock().unwrap_or_else(PoisonError::into_inner);
         let whole = 4 * values.len();
-        let latest = nearby.get(&key).and_then(Weak::upgrade);
+        let latest = others().get(&key).and_then(Weak::upgrade);
         let next = latest.and_then(|latest| {
             let next = match &latest.kept {
                 Kept::Whole(numbers) => {
@@ -218,7 +219,7 @@ impl ReuseSlots {
             }
         };
         let held = Arc::new(held);
-        nearby.insert(key, Arc::downgrade(&held));
+        others().insert(key, Arc::downgrade(&held));
         self.insert(key, held);
         Ok(())
     }

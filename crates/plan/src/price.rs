@@ -332,7 +332,7 @@ impl Pricing<'_> {
         let (mut busy, mut one_after_the_other) = (vec![0.0; workers], 0.0);
         let mut sent = vec![Sent::default(); workers];
         let mut before: Option<[Ownership; 2]> = None;
-        let (mut exchanges, mut wire) = (0, 0.0);
+        let (mut exchanges, mut waves, mut wire) = (0, 0, 0.0);
         let shuffled = vec![Cell::new([0; 2]); workers];
         for (t, movements) in window.clone().zip(&self.job.work.steps) {
             let places = [shares.structure(window, t), shares.rows(window, t)];
@@ -361,13 +361,17 @@ impl Pricing<'_> {
                 self.route(shares, &places[0], &places[1]),
             ];
             for movement in movements {
-                exchanges += if movement.back { 2 } else { 1 };
                 // The busiest wire, in either direction: what goes out on the way there comes in on the way
                 // back.
                 let busiest = Cell::new(0);
                 // Steps are shuffled side by side where different workers have them; all else goes step by
                 // step.
                 let together = matches!(movement.moves, Moves::Shuffled | Moves::Restored);
+                let times = if movement.back { 2 } else { 1 };
+                match together {
+                    true => waves = waves.max(times),
+                    false => exchanges += times,
+                }
                 for worker in 0..workers {
                     let bytes = |rows: [u64; 2]| {
                         let [out, inwards] = rows.map(|rows| 4 * movement.columns as u64 * rows);
@@ -418,7 +422,7 @@ impl Pricing<'_> {
             share.sent.collected += sent.collected;
             share.sent.named += sent.named;
         }
-        slowest + one_after_the_other + wire + self.rates.latency * f64::from(exchanges)
+        slowest + one_after_the_other + wire + self.rates.latency * f64::from(exchanges + waves)
     }
 
     /// Rows of the other ends of pairs: each goes once to every worker that asks about it.

@@ -432,3 +432,28 @@ fn rows_cost_time_where_they_are() {
     assert_eq!(seconds("pss-ts"), 3.0 * 3.0 * 2.0);
     assert_eq!(seconds("esdg"), 3.0 * 3.0 * 4.0);
 }
+
+/// What is shuffled goes at once for all steps of a window: it waits for the wire once there and once back,
+/// where rows of neighbours wait at every step.
+#[test]
+fn steps_that_are_shuffled_wait_together() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = write(&folder.path().join("store"), 4, &vec![vec![(0, 1)]; 3]);
+    let windows: Vec<Range<usize>> = std::iter::once(0..3).collect();
+    let seconds = |moves: Moves| {
+        let movement = Movement { moves, columns: 1, back: true };
+        let work = Work { steps: vec![vec![movement]; 3], ..Work::default() };
+        let rates = Rates { latency: 1.0, wire: f64::INFINITY, ..Rates::default() };
+        let needs = ModelNeeds { out_edges: false, carries_state: true };
+        let way = strategy::find("pss-ts").unwrap();
+        let shares = Shares::new(cut(way, &store, 2, 1).unwrap(), needs, 2, 4);
+        let epoch =
+            Epochs { windows: windows.clone(), workers: 2, seed: None, assignment: Assignment::Together(1) }
+                .plan(0);
+        let job = Job { shares: Some(&shares), workers: 2, ..alone(&store, &windows, &epoch, &work) };
+        price("pss-ts", &job, rates).unwrap().seconds
+    };
+    // The sum of gradients waits twice, too.
+    assert_eq!(seconds(Moves::Shuffled), 2.0 + 2.0);
+    assert_eq!(seconds(Moves::Neighbours), 3.0 * 2.0 + 2.0);
+}
