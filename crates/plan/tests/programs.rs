@@ -27,8 +27,11 @@ fn instance(groups: usize, window: usize, workers: usize) -> Instance {
 /// The answer is that of a greedy, and the note names the reason and both schedulers. With reuse REAL's
 /// greedy may have taken the pairs of another.
 fn is_fallback(found: &Scheduled, name: &str, greedy: &str, reason: &str, instance: &Instance) {
-    let others: &[&str] =
-        if greedy == "real-g" && instance.reuse != Reuse::None { &["blad", "dygnex-g"] } else { &[] };
+    let others: &[&str] = if greedy == "real-g" && instance.reuse != Reuse::None {
+        &["blad", "dygnex-g", "match", "runs"]
+    } else {
+        &[]
+    };
     assert!(found.by == greedy || others.contains(&found.by), "{}", found.by);
     let note = found.note.as_deref().unwrap();
     for word in [name, found.by, reason] {

@@ -155,8 +155,8 @@ proptest! {
     }
 
     #[test]
-    fn with_reuse_reals_greedy_is_never_behind_dygnexs_or_plain_pairs(
-        instance in instances(150, 9, 3),
+    fn with_reuse_reals_greedy_is_never_behind_dygnexs_or_plain_pairs_or_runs(
+        instance in instances(150, 9, 9),
         ratio in 0.0..=1.0_f64,
         window in 2..16_usize,
     ) {
@@ -168,7 +168,7 @@ proptest! {
         let found = |name| find(name).unwrap().schedule(&instance, &limit).unwrap();
         let real = found("real-g");
         real.schedule.check(&instance).unwrap();
-        for other in ["dygnex-g", "blad"] {
+        for other in ["dygnex-g", "blad", "match", "runs"] {
             let seconds = found(other).seconds;
             prop_assert!(real.seconds <= seconds + slack(seconds), "{other} is faster");
         }
@@ -238,7 +238,7 @@ fn the_same_question_gets_the_same_answer() {
         let instance = Instance { reuse, overhead: 0.05, ..Instance::new(costs.clone(), 4) };
         // Moves follow from the limit: few enough to end well before it on a busy machine.
         let limit = Limit { time: Duration::from_secs(20), seed: 5, gap: 0.02, clock: true };
-        for name in ["psg", "blad", "dygnex-g", "real-g", "fold", "match"] {
+        for name in ["psg", "blad", "dygnex-g", "real-g", "fold", "match", "runs"] {
             let run = || find(name).unwrap().schedule(&instance, &limit).unwrap();
             assert_eq!(run().schedule, run().schedule, "{name}");
         }

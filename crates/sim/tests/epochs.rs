@@ -23,7 +23,7 @@ fn all_reduces() -> impl Strategy<Value = AllReduce> {
 fn epochs() -> impl Strategy<Value = (Instance, Schedule, AllReduce)> {
     let costs = prop::collection::vec(prop_oneof![Just(0.0), 0.001..10.0_f64], 0..40);
     let shared = prop::option::of(0.0..1.0_f64);
-    let names = prop::sample::select(vec!["psg", "blad", "fold", "dygnex-g", "real-g", "match"]);
+    let names = prop::sample::select(vec!["psg", "blad", "fold", "dygnex-g", "real-g", "match", "runs"]);
     (costs, 1..7_usize, 1..4_usize, shared, names, all_reduces()).prop_map(
         |(costs, workers, most, shared, name, all_reduce)| {
             let windows: Vec<_> = (0..costs.len()).map(|start| start..start + 3).collect();

@@ -1,9 +1,9 @@
 //! Annealing: groups change places between bins, at first even where that costs a little.
 //!
-//! It starts from the best folds and from the matching, or from bins that the caller has. The state is a
-//! fixed number of bins in iterations; a move exchanges two places, of which one may be empty. The time of an
-//! iteration is kept with its slowest bin, so that a move looks at two iterations only. Now and then bins are
-//! sorted and cut anew, which never costs anything ([`Schedule::from_bins`]).
+//! It starts from the best folds, from the matching and from runs, or from bins that the caller has. The
+//! state is a fixed number of bins in iterations; a move exchanges two places, of which one may be empty. The
+//! time of an iteration is kept with its slowest bin, so that a move looks at two iterations only. Now and
+//! then bins are sorted and cut anew, which never costs anything ([`Schedule::from_bins`]).
 //!
 //! The number of moves follows from the numbers of groups and workers and from the limit as it was set, not
 //! from the clock, and the temperature from the number of moves made: the same question gets the same
@@ -17,6 +17,7 @@ use super::matched::matched;
 use super::moves::State;
 use super::random::Random;
 use super::reuse::Reuse;
+use super::runs::best_runs;
 use super::timetable::Schedule;
 use super::{Limit, Scheduled, Scheduler};
 use crate::error::Result;
@@ -40,7 +41,7 @@ impl Scheduler for Anneal {
     }
 
     fn about(&self) -> &'static str {
-        "starts from 'fold' and 'match' and exchanges groups between bins while that helps"
+        "starts from 'fold', 'match' and 'runs' and exchanges groups between bins while that helps"
     }
 
     fn schedule(&self, instance: &Instance, limit: &Limit) -> Result<Scheduled> {
@@ -116,7 +117,7 @@ impl Start {
     }
 }
 
-/// Folds into different numbers of iterations, and the matching; the fastest first.
+/// Folds into different numbers of iterations, the matching, and runs; the fastest first.
 fn starts(instance: &Instance) -> Vec<Start> {
     let order = by_cost(instance, 0..instance.groups());
     let mut all = Vec::new();
@@ -128,7 +129,7 @@ fn starts(instance: &Instance) -> Vec<Start> {
     // Of these one is enough: they differ little.
     let light = lights.min_by(|one, other| one.seconds.total_cmp(&other.seconds));
     if instance.reuse != Reuse::None {
-        all.insert(0, matched(instance));
+        all.splice(0..0, [matched(instance), best_runs(instance)]);
     }
     let mut starts: Vec<Start> = all.into_iter().map(start).chain(light).collect();
     starts.sort_by(|one, other| one.seconds.total_cmp(&other.seconds));

@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 
 use super::instance::Instance;
 use super::reuse::Reuse;
-use super::{Limit, Scheduled, Scheduler, anneal, blad, columns, exact, fold, greedy, matched, program, psg};
+use super::{
+    Limit, Scheduled, Scheduler, anneal, blad, columns, exact, fold, greedy, matched, program, psg, runs,
+};
 use crate::error::Result;
 
 /// A gap that is not worth a better bound. Without reuse annealing alone comes to less.
@@ -57,7 +59,8 @@ impl Scheduler for Best {
         let mut complete = true;
         // With reuse REAL's looks at DyGNeX's, too; without they are the same.
         let greedy = if instance.reuse == Reuse::None { greedy::DYGNEX } else { greedy::REAL };
-        let quick: [&dyn Scheduler; 4] = [&psg::InOrder, &blad::Pairs, &matched::Matched, &greedy];
+        let quick: [&dyn Scheduler; 5] =
+            [&psg::InOrder, &blad::Pairs, &matched::Matched, &runs::Runs, &greedy];
         for scheduler in quick {
             if best.gap() > limit.gap {
                 let found = scheduler.schedule(instance, &part)?;

@@ -29,10 +29,11 @@
 //!   paid for, less the time that its groups would take alone.
 //!
 //! Where neighbours are many, the pointers have nothing left to do, and an epoch takes nearly linear time.
-//! No greedy choice guarantees anything: REAL-G also looks at the pairs of DyGNeX-G and at plain pairs of
-//! consecutive groups (`blad`), sorts each by what they really take and cuts them into iterations
-//! ([`Schedule::from_bins`]), and takes the fastest. So it is never behind either of them.
-//! [`Scheduled::by`] and a note tell where the pairs of another were taken.
+//! No greedy choice guarantees anything, and pairs are all it knows. So REAL-G also looks at the pairs of
+//! DyGNeX-G, at plain pairs of consecutive groups (`blad`), at those that save most (`match`), and at runs of
+//! as many consecutive groups as a worker may have (`runs`), sorts each by what they really take and cuts
+//! them into iterations ([`Schedule::from_bins`]), and takes the fastest. So it is never behind any of them.
+//! [`Scheduled::by`] and a note tell where the groups of another were taken.
 //!
 //! `tests/papers` has the algorithms line by line as printed. The schedules are the same for one or two
 //! workers and up to `TARGETS` groups where there is no reuse, and everywhere once the transcription makes
@@ -46,7 +47,7 @@ use super::overlap::Overlaps;
 use super::reuse::Reuse;
 use super::targets::Search;
 use super::timetable::Schedule;
-use super::{Limit, Scheduled, Scheduler, blad, matched};
+use super::{Limit, Scheduled, Scheduler, blad, matched, runs};
 use crate::error::Result;
 
 /// DyGNeX-G.
@@ -87,7 +88,11 @@ impl Scheduler for Greedy {
         }
         // The rest of the time is for the one that it is compared with.
         let own = self.choose(instance, limit, begun, 0.5);
-        let others = [blad::Pairs.schedule(instance, limit)?, DYGNEX.choose(instance, limit, begun, 1.0)];
+        let immediate: [&dyn Scheduler; 3] = [&blad::Pairs, &matched::Matched, &runs::Runs];
+        let mut others = vec![DYGNEX.choose(instance, limit, begun, 1.0)];
+        for other in immediate {
+            others.push(other.schedule(instance, limit)?);
+        }
         let complete = own.complete && others.iter().all(|other| other.complete);
         let sorted =
             |found: &Scheduled| Schedule::from_bins(instance, found.schedule.bins().cloned().collect());
@@ -98,7 +103,7 @@ impl Scheduler for Greedy {
                 (best, by) = (schedule, other.by);
             }
         }
-        let note = format!("{}: these are the pairs of '{by}', which are faster", self.name);
+        let note = format!("{}: these are the groups of '{by}', which are faster", self.name);
         let note = (by != self.name).then_some(note);
         Ok(Scheduled { complete, note, ..Scheduled::new(instance, best, by, begun) })
     }

@@ -23,6 +23,7 @@ mod program;
 mod psg;
 mod random;
 mod reuse;
+mod runs;
 mod simplex;
 #[cfg(feature = "ilp")]
 mod solver;
@@ -139,6 +140,7 @@ pub const ALL: &[&dyn Scheduler] = &[
     &greedy::REAL,
     &fold::Fold,
     &matched::Matched,
+    &runs::Runs,
     &anneal::Anneal,
     &program::DYGNEX,
     &program::REAL,

@@ -12,8 +12,8 @@
 //!
 //! So the fast code must give the very schedule of the papers without reuse for one or two workers and up to
 //! 64 groups, and the very schedule of the transcription with its departures everywhere. With reuse `real-g`
-//! sorts its pairs by load, and answers with those of `blad` or `dygnex-g` where that is faster; so does the
-//! test.
+//! sorts its pairs by load, and answers with the groups of `dygnex-g`, `blad`, `match` or `runs` where those
+//! are faster; so does the test.
 //!
 //! All numbers are whole, so sums are exact in every order and ties are real. Longer lists have no ties:
 //! there the fast code sorts with an unstable sort, and the standard library decides which of two equal pairs
@@ -73,7 +73,8 @@ fn slow(name: &str, instance: &Instance) -> Schedule {
     // The first of the fastest, each sorted by load and cut into iterations.
     let sorted = |schedule: Schedule| Schedule::from_bins(instance, schedule.iterations.concat());
     let mut best = sorted(real_g(instance, &instance.reuse, Departures::ALL));
-    for other in [fast("blad", instance), plain].map(sorted) {
+    let immediate = ["blad", "match", "runs"].map(|name| fast(name, instance));
+    for other in [plain].into_iter().chain(immediate).map(sorted) {
         if other.seconds(instance) < best.seconds(instance) {
             best = other;
         }
