@@ -12,13 +12,16 @@ For every graph, model and number of blocks the same windows are trained on by t
     real        scheduled by the best of all
     kept        and products with features are kept from epoch to epoch (run.keep)
     esdg, blad  others, which reuse nothing
+    kept alone  blad, with products kept and nothing else
 
 An iteration has `--windows` of them in all, half at each worker, so that all do the same steps of the
 optimiser. What counts is the pace of training (`edges_per_second` of metrics.jsonl) in the best epoch after
 the first two; the schedulers measure one epoch. The bound is Amdahl's for reading, aggregation and the
 products of structure in the forward pass: what is left of an epoch without them, by the stages that `blad`
 measured (profile.json). Gradients that are shared can bring more than that. The part gained is the time saved
-by the best of `type I` to `kept` over the time that the bound saves.
+by the best of `type I` to `kept` over the time that the bound saves. Aggregation is that of `blad` over
+that of `kept alone`, reading included: where a model multiplies features by weights first (wide ones), what
+it aggregates changes with every step of the optimiser, and nothing can be kept.
 """
 
 import argparse
@@ -45,6 +48,7 @@ VARIANTS = {
     "kept": ("real", {}),
     "esdg": ("esdg", NOTHING),
     "blad": ("blad", NOTHING),
+    "kept alone": ("blad", {"parallel.increments": "false", "parallel.share": "false"}),
 }
 
 
@@ -52,7 +56,9 @@ def train(kymo, store, model, blocks, epochs, windows, variant, folder):
     strategy, settings = VARIANTS[variant]
     # Schedulers say how many windows each of the two workers has.
     many = {"parallel.windows": windows} if strategy in ("psg", "esdg") else {"parallel.groups": windows // 2}
-    settings = {"train.patience": "0", "parallel.profile_epochs": "1", "train.window": "8", **many,
+    # What is kept shows from the second epoch on.
+    profiled = "3" if strategy == "blad" else "1"
+    settings = {"train.patience": "0", "parallel.profile_epochs": profiled, "train.window": "8", **many,
                 **settings}
     command = [kymo, "train", store, "--model", model, "--hidden", "64", "--blocks", str(blocks),
                "--workers", "2", "--strategy", strategy, "--epochs", str(epochs), "--quiet", "-o", folder]
@@ -65,13 +71,13 @@ def train(kymo, store, model, blocks, epochs, windows, variant, folder):
     return max(epoch["edges_per_second"] for epoch in epochs[2:]), epochs[-1]["loss"]
 
 
-def shares(folder):
-    """Of the time of windows: reading, aggregation, products, the time encoder, the way back, the rest."""
+def stages(folder):
+    """Seconds of all windows: reading, aggregation, products, the time encoder, the way back, the rest."""
     profile = json.loads((folder / "profile.json").read_text())
     windows = profile["seconds"]
     total = [sum(statistics.median(epoch[stage] for epoch in window) for window in windows)
              for stage in range(len(profile["stages"]))]
-    return {name: seconds / sum(total) for name, seconds in zip(profile["stages"], total)}
+    return dict(zip(profile["stages"], total))
 
 
 def main():
@@ -95,20 +101,31 @@ def main():
                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             for model in options.models.split(","):
                 for blocks in map(int, options.blocks.split(",")):
-                    row, bound, share = {}, None, {}
+                    row, found = {}, {}
                     for variant in VARIANTS:
                         folder = made / "-".join([graph, model, str(blocks), variant.replace(" ", "")])
                         case = (kymo, store, model, blocks, options.epochs, options.windows, variant, folder)
                         row[variant], said = train(*case)
                         if row[variant] is None:
                             notes.append(f"{graph}, {model}, {blocks} blocks, {variant}: {said}")
-                        elif variant == "blad" and (folder / "profile.json").exists():
-                            share = shares(folder)
-                            bound = 1 / (1 - share["load"] - share["aggregation"] - share["products"])
-                    table.append((graph, model, blocks, row, bound, share))
+                        elif (folder / "profile.json").exists():
+                            found[variant] = stages(folder)
+                    table.append((graph, model, blocks, row, found))
                     # What there is so far: the whole takes half an hour.
                     write(options.output, table, notes)
                     print(table[-1], flush=True)
+
+
+def bounded(found):
+    """Shares of the time that `blad` takes, the bound, and what is left of aggregation where it is kept."""
+    if "blad" not in found:
+        return {}, None, None
+    total = sum(found["blad"].values())
+    share = {stage: seconds / total for stage, seconds in found["blad"].items()}
+    bound = 1 / (1 - share["load"] - share["aggregation"] - share["products"])
+    read = [found[variant]["load"] + found[variant]["aggregation"] for variant in ("blad", "kept alone")
+            if variant in found]
+    return share, bound, read[0] / max(read[1], 1e-4) if len(read) == 2 else None
 
 
 def gained(row, bound):
@@ -122,7 +139,7 @@ def gained(row, bound):
 def write(output, table, notes):
     ratio = lambda row, variant: f"{row[variant] / row['nothing']:.2f}" if row.get(variant) else "–"
     stages = "of an epoch: reading, aggregation, products, time, backward"
-    head = list(VARIANTS)[1:] + ["bound", "gained", stages]
+    head = list(VARIANTS)[1:-1] + ["bound", "gained", "aggregation", stages]
     lines = [
         "# What reuse is worth",
         "",
@@ -133,11 +150,13 @@ def write(output, table, notes):
         "| graph | model | blocks | " + " | ".join(head) + " |",
         "|---" * (len(head) + 3) + "|",
     ]
-    for graph, model, blocks, row, bound, share in table:
+    for graph, model, blocks, row, found in table:
+        share, bound, aggregation = bounded(found)
         parts = " ".join(f"{100 * share.get(stage, 0):.0f}" for stage in
                          ("load", "aggregation", "products", "time encoder", "backward"))
-        cells = [graph, f"`{model}`", str(blocks), *(ratio(row, variant) for variant in list(VARIANTS)[1:]),
-                 f"{bound:.2f}" if bound else "–", gained(row, bound), f"{parts} %"]
+        cells = [graph, f"`{model}`", str(blocks), *(ratio(row, variant) for variant in list(VARIANTS)[1:-1]),
+                 f"{bound:.2f}" if bound else "–", gained(row, bound),
+                 f"{aggregation:.1f}" if aggregation else "–", f"{parts} %"]
         lines.append("| " + " | ".join(cells) + " |")
     lines += ["", *(f"- {note}" for note in notes)]
     output.write_text("\n".join(lines).rstrip() + "\n")

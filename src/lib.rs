@@ -47,7 +47,7 @@
 pub mod cli;
 mod facade;
 
-pub use facade::{Embeddings, Predict, Predictions, Resume, Row, Run, Trained};
+pub use facade::{Embeddings, Predict, Predictions, Resume, Row, Run, Trained, Tune, Tuned};
 pub use kymo_comm as comm;
 pub use kymo_graph as graph;
 pub use kymo_graph::Store;

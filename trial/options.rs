@@ -122,6 +122,8 @@ fn value(draw: &mut Draw) -> String {
         "dcrnn",
         "link-prediction",
         "node-classification",
+        "edge-regression",
+        "edge-classification",
         "sequence",
         "truncated",
         "pts",

@@ -24,6 +24,7 @@ mod results;
 mod show;
 pub mod simulate;
 pub mod train;
+pub mod tune;
 mod waiting;
 mod watch;
 
@@ -42,9 +43,9 @@ use kymo_run::{Error, Result};
 ///
 /// Kymo turns event files into snapshots (`ingest`), makes synthetic dynamic graphs (`generate`), shows what
 /// is in a store of snapshots (`inspect`), shows what it would take to train on it with several workers
-/// (`plan`) or on a simulated cluster (`simulate`), trains models on it (`train`), and tells how good they
-/// are (`evaluate`) and what they predict (`predict`). `launch` starts a training again that was killed, and
-/// `doctor` shows what the machine has.
+/// (`plan`) or on a simulated cluster (`simulate`), trains models on it (`train`), looks for good settings
+/// (`tune`), and tells how good models are (`evaluate`) and what they predict (`predict`). `launch` starts a
+/// training again that was killed, and `doctor` shows what the machine has.
 #[derive(Parser, Debug)]
 #[command(name = "kymo", version, max_term_width = 100, disable_help_subcommand = true)]
 #[command(after_help = "Begin with:\n  \
@@ -76,6 +77,7 @@ pub struct Command {
 enum Verb {
     Train(Box<train::Train>),
     Launch(launch::Launch),
+    Tune(Box<tune::Tune>),
     Plan(Box<plan::Plan>),
     Simulate(Box<simulate::Simulate>),
     Evaluate(evaluate::Evaluate),
@@ -141,6 +143,7 @@ impl Command {
                 self.told.store(launch::run(args, out)?, Ordering::Relaxed);
                 Ok(())
             }
+            Verb::Tune(args) => tune::run(args, out),
             Verb::Plan(args) => plan::run(args, out),
             Verb::Simulate(args) => simulate::run(args, out),
             Verb::Evaluate(args) => evaluate::run(args, out),

@@ -17,11 +17,12 @@ use crate::facade::{Predict as Asked, Run};
 
 /// Write the predictions of a trained model as CSV, or its embeddings as safetensors
 ///
-/// Values or classes of every vertex, or for every source the targets that score highest. Every line has the
-/// step it is about and the horizon: how many steps after the last one that the model sees. Without --step
-/// the model looks at everything there is and predicts what comes next. With --split it predicts all of a
-/// part of the data, with what came true in the last column. With STORE it looks at other data: the store it
-/// was trained on after more was added to it, or another of the same kind.
+/// Values or classes of every vertex, or for every source the targets that score highest, or values or
+/// classes of the edges of a step that is there. Every line has the step it is about and the horizon: how
+/// many steps after the last one that the model sees. Without --step the model looks at everything there is
+/// and predicts what comes next. With --split it predicts all of a part of the data, with what came true in
+/// the last column. With STORE it looks at other data: the store it was trained on after more was added to
+/// it, or another of the same kind.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
                   kymo predict first -o predictions.csv\n  \

@@ -1,7 +1,7 @@
 //! Results as tables: a model above its baselines, and both on parts of what was judged.
 
 use kymo_run::RunContext;
-use kymo_run::config::LINK_PREDICTION;
+use kymo_run::config::{EDGE_CLASSIFICATION, EDGE_REGRESSION, LINK_PREDICTION};
 use kymo_trace::schema::{Evaluation, Metrics, Slice};
 
 use super::train::number;
@@ -57,7 +57,11 @@ fn slices(context: &RunContext, evaluation: &Evaluation) -> String {
         return String::new();
     }
     let value = |metrics: &Metrics| metrics.get(metric.name()).copied().unwrap_or(f64::NAN);
-    let what = if context.settings.task.name == LINK_PREDICTION { "links" } else { "values" };
+    let what = match context.settings.task.name.as_str() {
+        LINK_PREDICTION => "links",
+        EDGE_REGRESSION | EDGE_CLASSIFICATION => "edges",
+        _ => "values",
+    };
     let width = parts.iter().map(|slice| slice.name.len()).max().unwrap_or(0).max(metric.name().len()) + 2;
     let columns = [10, model.len().max(8) + 2];
     let [counted, reached] = columns;

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use clap::Args;
 use kymo_graph::Progress;
 use kymo_model::zoo;
+use kymo_run::config::{EDGE_CLASSIFICATION, EDGE_REGRESSION};
 use kymo_run::launch::Processes;
 use kymo_run::session::{Session, what_is_there};
 use kymo_run::step::predicted_bytes;
@@ -227,7 +228,12 @@ fn closing(summary: &RunSummary, context: &RunContext, path: &Path, quiet: bool)
     }
     text.push_str(&format!("\n{}", costs(summary)));
     let path = path.display();
-    text.push_str(&format!("\nkymo evaluate {path}    kymo predict {path} -o predictions.csv\n"));
+    // Which edges the next step will have is not known.
+    let what = match context.settings.task.name.as_str() {
+        EDGE_REGRESSION | EDGE_CLASSIFICATION => " --split test",
+        _ => "",
+    };
+    text.push_str(&format!("\nkymo evaluate {path}    kymo predict {path}{what} -o predictions.csv\n"));
     text
 }
 

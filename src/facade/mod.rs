@@ -5,12 +5,14 @@ mod predictions;
 mod resume;
 mod run;
 mod trained;
+mod tune;
 
 pub use embeddings::Embeddings;
 pub use predictions::{Predict, Predictions, Row};
 pub use resume::Resume;
 pub use run::Run;
 pub use trained::Trained;
+pub use tune::{Tune, Tuned};
 
 use kymo_run::train::{Ending, Observer};
 use kymo_run::{Custom, Error, Result, Session};

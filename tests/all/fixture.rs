@@ -106,6 +106,20 @@ impl Bench {
         self.done("generate power-law --vertices 60 --edges 200 --steps 20 --features 3 -o small");
     }
 
+    /// A store called `weighted`, whose edges weigh what their ends have of it: whole numbers of both signs.
+    pub fn make_weighted(&self) {
+        let mut events = String::from("step,source,target,weight\n");
+        for (step, place) in (0..20u64).flat_map(|step| (0..120u64).map(move |place| (step, place))) {
+            // Any two of 60, but never one with itself.
+            let source = (step * 7919 + place * 104_729) % 1009 % 60;
+            let target = (source + 1 + (step * 31 + place * 6101) % 977 % 59) % 60;
+            let weight = (source * 5 % 7) as i64 + (target * 3 % 8) as i64 - 6;
+            events.push_str(&format!("{step},{source},{target},{weight}\n"));
+        }
+        self.file("weighted.csv", events);
+        self.done("ingest weighted.csv --columns step,source,target,weight --weight last -o weighted");
+    }
+
     /// The bytes of a file that a run left.
     pub fn of_run(&self, run: &str, file: &str) -> Vec<u8> {
         std::fs::read(self.path(run).join(file)).unwrap()

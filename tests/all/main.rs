@@ -24,4 +24,5 @@ mod train_bad;
 mod train_killed;
 mod train_resumed;
 mod train_settings;
+mod tune;
 mod workers;

@@ -105,6 +105,50 @@ fn classes_and_names_with_commas_and_quotes_survive() {
     }
 }
 
+/// Which edges will be there is not known, so edges of steps that are there are told about, all of them.
+#[test]
+fn edges_that_are_there_are_told_about_and_others_are_not() {
+    let bench = Bench::new();
+    bench.make_weighted();
+    let input = std::fs::read_to_string(bench.path("weighted.csv")).unwrap();
+    let weight = |step: &str, row: &[String]| {
+        let key = format!("{step},{},{},", row[0], row[1]);
+        let found = input.lines().rfind(|line| line.starts_with(&key)).unwrap();
+        found.rsplit(',').next().unwrap().parse::<f64>().unwrap()
+    };
+    for (task, header) in [("edge-regression", "value"), ("edge-classification", "class,probability")] {
+        let answer = bench.done(&format!("train weighted --task {task} --epochs 2 -o {task}"));
+        let next = format!("kymo predict {task} --split test -o predictions.csv\n");
+        assert!(answer.out.ends_with(&next), "{}", answer.out);
+        let error = bench.refused(&format!("predict {task} -o out.csv"));
+        assert!(error.starts_with("--step: step 20 is not in the store"), "{error}");
+        assert!(error.contains("ask for a step before 19") && error.contains("--split test"), "{error}");
+        bench.done(&format!("predict {task} --step 15 -o {task}.csv"));
+        let told = rows(&bench, &format!("{task}.csv"), ["16", "1"], &format!("source,target,{header}"));
+        let edges = |line: &&str| line.starts_with("16,");
+        let pairs: BTreeSet<&str> =
+            input.lines().filter(edges).map(|line| line.rsplit_once(',').unwrap().0).collect();
+        assert_eq!(told.len(), pairs.len(), "every edge of the step once");
+        bench.done(&format!("predict {task} --split test -o {task}-test.csv"));
+        let text = std::fs::read_to_string(bench.path(&format!("{task}-test.csv"))).unwrap();
+        let mut lines = text.lines();
+        assert_eq!(lines.next().unwrap(), format!("step,horizon,source,target,{header},truth"));
+        let mut steps = BTreeSet::new();
+        for line in lines {
+            let fields = fields(line);
+            let weight = weight(&fields[0], &fields[2..]);
+            let truth = match task {
+                "edge-regression" => weight.to_string(),
+                _ if weight < 0.0 => "negative".into(),
+                _ => "positive".into(),
+            };
+            assert_eq!(fields.last(), Some(&truth), "{line}");
+            steps.insert(fields[0].clone());
+        }
+        assert!(steps.len() > 1 && steps.contains("19"), "{steps:?}");
+    }
+}
+
 #[test]
 fn links_are_ranked_for_every_source() {
     let bench = Bench::new();

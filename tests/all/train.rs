@@ -88,10 +88,12 @@ fn evaluates_again(bench: &Bench, task: &str, summary: &Value) {
 fn a_model_behind_a_baseline_is_said_to_be() {
     let bench = Bench::new();
     bench.done("generate power-law --vertices 60 --edges 200 --steps 20 --features 3 -o small");
+    bench.make_weighted();
     // Past values alone are worth something.
-    let nothing = "--set train.learning_rate=1e-12 --set task.past=0";
+    let nothing = "--set train.learning_rate=1e-12 --set task.past=0 --set edge.history=false";
     for task in task::ALL.iter().map(|task| task.name()) {
-        let train = format!("train small --task {task} --epochs 1 {nothing} -o {task}");
+        let store = if task.starts_with("edge-") { "weighted" } else { "small" };
+        let train = format!("train {store} --task {task} --epochs 1 {nothing} -o {task}");
         let (trained, shown) = (bench.done(&train).out, bench.done(&format!("evaluate {task}")).out);
         let behind = shown.lines().find(|line| line.contains(" does not beat "));
         let behind = behind.unwrap_or_else(|| panic!("{task} learnt nothing: {shown}"));
@@ -155,10 +157,12 @@ fn the_same_seed_gives_the_same_digits_on_any_number_of_threads() {
     let bench = Bench::new();
     // More rows than one thread takes at a time.
     bench.done("generate power-law --vertices 700 --edges 3000 --steps 12 --features 5 -o store");
+    bench.make_weighted();
     for task in task::ALL.iter().map(|task| task.name()) {
+        let store = if task.starts_with("edge-") { "weighted" } else { "store" };
         let train = |run: &str, options: &str| {
             bench.done(&format!(
-                "train store --task {task} --epochs 2 --set model.dropout=0.2 {options} -o {task}-{run}"
+                "train {store} --task {task} --epochs 2 --set model.dropout=0.2 {options} -o {task}-{run}"
             ));
             bench.checkpoint(&format!("{task}-{run}"))
         };

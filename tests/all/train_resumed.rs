@@ -21,15 +21,19 @@ fn a_run_is_never_begun_over_another() {
 fn going_on_equals_never_having_stopped() {
     let bench = Bench::new();
     bench.make_small();
+    bench.make_weighted();
     for (task, mode, schedule) in [
         ("node-regression", "windows --model t-gcn", "constant"),
         ("node-classification", "truncated --model gcn-gru", "step"),
         ("link-prediction", "sequence", "constant"),
+        ("edge-regression", "windows --model t-gcn", "step"),
+        ("edge-classification", "truncated --model gcn-gru", "constant"),
     ] {
+        let store = if task.starts_with("edge-") { "weighted" } else { "small" };
         let train = |run: &str, options: &str| {
             let name = format!("{task}-{run}");
             let how = format!("--mode {mode} --set train.schedule={schedule} --set train.schedule_every=2");
-            bench.done(&format!("train small --task {task} {how} {options} --resume -o {name}"));
+            bench.done(&format!("train {store} --task {task} {how} {options} --resume -o {name}"));
             name
         };
         let whole = train("whole", "--epochs 6");

@@ -22,7 +22,8 @@ const BRIEF: &str = "--epochs 2 --window 3 --threads 1 --set parallel.costs=edge
 
 /// Trains on threads and in processes, and compares.
 fn check(mpi: &Mpi, bench: &Bench, ranks: usize, name: &str, how: &str) {
-    let train = format!("train small {BRIEF} {how}");
+    let store = if how.contains("--task edge-") { "weighted" } else { "small" };
+    let train = format!("train {store} {BRIEF} {how}");
     let (threads, processes) = (format!("{name}-threads"), format!("{name}-processes"));
     bench.done(&format!("{train} --workers {ranks} -o {threads}"));
     mpi.done(bench, ranks, &format!("{train} -o {processes}"));
@@ -57,6 +58,7 @@ fn every_model_gives_the_bits_of_threads() {
 fn every_task_and_mode_gives_the_bits_of_threads() {
     let (Some(mpi), bench) = (Mpi::here(), Bench::new()) else { return };
     small(&bench);
+    bench.make_weighted();
     let mut turn = 0;
     for task in task::ALL {
         for mode in ["windows", "sequence", "truncated"] {

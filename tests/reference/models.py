@@ -324,6 +324,17 @@ def t_gcn_cell(g, hidden, state):
     return z * hidden + (1 - z) * n
 
 
+def a3t_gcn_shapes(case):
+    return t_gcn_shapes(case) | {"attention.score": (1, case["hidden"])}
+
+
+def a3t_gcn(case, parameters, graphs, features):
+    """The states of T-GCN up to each step, weighed by a softmax of their scores, each vertex by itself."""
+    states = torch.stack(t_gcn(case, parameters, graphs, features))
+    scores = (states * parameters["attention.score"]).sum(2, keepdim=True)
+    return [(torch.softmax(scores[: t + 1], dim=0) * states[: t + 1]).sum(0) for t in range(len(states))]
+
+
 def evolvegcn_o_shapes(case):
     shapes = gcn_shapes(case)
     for layer, (width, out) in enumerate(widths(case)):
@@ -480,6 +491,42 @@ def gc_lstm(case, parameters, graphs, features):
     return features
 
 
+def stgcn_shapes(case):
+    hidden, kernel = case["hidden"], case["kernel"]
+    shapes = {}
+    for name, width in [("before", case["features"]), ("time", hidden)]:
+        shapes[f"{name}.weight"] = (kernel * width, 3 * hidden)
+        shapes[f"{name}.bias"] = (3 * hidden,)
+    for layer in range(case["layers"]):
+        shapes[f"structure.{layer}.weight"] = ((case["diffusion"] + 1) * hidden, hidden)
+        shapes[f"structure.{layer}.bias"] = (hidden,)
+    return shapes
+
+
+def gated_convolution(case, parameters, name, inputs):
+    """A step and those before it, the latest first; zeros before the first step."""
+    zeros = [torch.zeros_like(inputs[0])] * (case["kernel"] - 1)
+    padded, outputs = zeros + inputs, []
+    for t in range(len(inputs)):
+        seen = torch.cat(padded[t : t + case["kernel"]][::-1], dim=1)
+        p, q, r = (seen @ parameters[f"{name}.weight"] + parameters[f"{name}.bias"]).chunk(3, dim=1)
+        outputs.append(relu(p * torch.sigmoid(q) + r))
+    return outputs
+
+
+def stgcn(case, parameters, graphs, features):
+    outputs = []
+    for graph, x in zip(graphs, gated_convolution(case, parameters, "before", features)):
+        for layer in range(case["layers"]):
+            powers = [x]
+            for _ in range(case["diffusion"]):
+                powers.append(propagate(graph, powers[-1], case["normalisation"]))
+            weight, bias = (parameters[f"structure.{layer}.{name}"] for name in ["weight", "bias"])
+            x = relu(torch.cat(powers, dim=1) @ weight + bias)
+        outputs.append(x)
+    return gated_convolution(case, parameters, "time", outputs)
+
+
 def graphsage_linear_shapes(case):
     shapes = {"time.bias": (case["hidden"],)}
     for layer, (width, out) in enumerate(widths(case)):
@@ -502,6 +549,66 @@ def sage_layer(case, parameters, layer, graph, x):
     return x @ own + neighbours @ other + bias
 
 
+def roland_prefix(case, layer):
+    return f"layers.{layer}." if case["layers"] > 1 else ""
+
+
+def roland_shapes(case):
+    hidden, shapes = case["hidden"], {}
+    updates = {
+        "gru": {"input": (hidden, 3 * hidden), "state": (hidden, 3 * hidden)}
+        | {"bias": (3 * hidden,), "state_bias": (3 * hidden,)},
+        "mlp": {"input": (hidden, hidden), "state": (hidden, hidden), "bias": (hidden,)}
+        | {"output.weight": (hidden, hidden), "output.bias": (hidden,)},
+        "average": {"keep": (hidden,)},
+    }
+    for layer, (width, out) in enumerate(widths(case)):
+        prefix = roland_prefix(case, layer)
+        for name in ["self", "neighbour"]:
+            shapes[f"{prefix}structure.0.{name}"] = (width, out)
+        shapes[f"{prefix}structure.0.bias"] = (out,)
+        shapes |= {f"{prefix}time.{name}": shape for name, shape in updates[case["update"]].items()}
+    return shapes
+
+
+def roland(case, parameters, graphs, features):
+    """Layers above each other; what each makes of a step updates its own state, which the next one reads."""
+    for layer in range(case["layers"]):
+        prefix = roland_prefix(case, layer)
+        own = {key[len(prefix) :]: value for key, value in parameters.items() if key.startswith(prefix)}
+        made = []
+        for graph, x in zip(graphs, features):
+            sum = sage_layer({"aggregate": "mean"}, own, 0, graph, x)
+            made.append(relu(sum + x if x.shape == sum.shape else sum))
+        time = {key[len("time.") :]: own[key] for key in own if key.startswith("time.")}
+        features = UPDATES[case["update"]](time, made)
+    return features
+
+
+def gru_update(own, made):
+    return gru(made, own["input"], own["state"], own["bias"], own["state_bias"])
+
+
+def mlp_update(own, made):
+    state, outputs = torch.zeros_like(made[0]), []
+    for x in made:
+        inner = relu(x @ own["input"] + state @ own["state"] + own["bias"])
+        state = inner @ own["output.weight"] + own["output.bias"]
+        outputs.append(state)
+    return outputs
+
+
+def average_update(own, made):
+    """It begins with the first step."""
+    keep, outputs = torch.sigmoid(own["keep"]), made[:1]
+    for x in made[1:]:
+        outputs.append(keep * outputs[-1] + (1 - keep) * x)
+    return outputs
+
+
+UPDATES = {"gru": gru_update, "mlp": mlp_update, "average": average_update}
+
+
 def graphsage_linear(case, parameters, graphs, features):
     inputs = []
     for graph, x in zip(graphs, features):
@@ -522,13 +629,16 @@ MODELS = {
     "gcn-gru": (gcn_gru_shapes, gcn_gru),
     "gat-lstm": (gat_lstm_shapes, gat_lstm),
     "t-gcn": (t_gcn_shapes, t_gcn),
+    "a3t-gcn": (a3t_gcn_shapes, a3t_gcn),
     "evolvegcn-o": (evolvegcn_o_shapes, evolvegcn_o),
     "evolvegcn-h": (evolvegcn_h_shapes, evolvegcn_h),
     "dysat": (dysat_shapes, dysat),
     "mpnn-lstm": (mpnn_lstm_shapes, mpnn_lstm),
     "dcrnn": (dcrnn_shapes, dcrnn),
     "gc-lstm": (gc_lstm_shapes, gc_lstm),
+    "stgcn": (stgcn_shapes, stgcn),
     "graphsage-linear": (graphsage_linear_shapes, graphsage_linear),
+    "roland": (roland_shapes, roland),
 }
 
 

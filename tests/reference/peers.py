@@ -21,9 +21,9 @@ import graphs
 import models
 
 sys.modules.setdefault("torch_sparse", types.SimpleNamespace(SparseTensor=object))
-from torch_geometric_temporal.nn.recurrent import DCRNN, GCLSTM, MPNNLSTM, TGCN  # noqa: E402
+from torch_geometric_temporal.nn.attention import STConv  # noqa: E402
+from torch_geometric_temporal.nn.recurrent import A3TGCN, GCLSTM, MPNNLSTM, TGCN  # noqa: E402
 from torch_geometric_temporal.nn.recurrent import EvolveGCNH, EvolveGCNO  # noqa: E402
-from torch_geometric_temporal.nn.recurrent.dcrnn import BatchedDConv, DConv  # noqa: E402
 
 VERTICES, WIDTH, HIDDEN, HEADS = 7, 5, 6, 2
 RING = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 0), (0, 2), (3, 0), (1, 0), (2, 2), (4, 5), (5, 6), (6, 0)]
@@ -67,9 +67,12 @@ def ring(weight=None):
 
 def check():
     layers = [gcn, gcn_right_and_none, gat, sage, lstm, gru, attention, matrix_lstm, matrix_gru]
-    cells = [t_gcn, evolvegcn_o, evolvegcn_h, mpnn_lstm, gc_lstm]
-    diffusion = [dcrnn_forward, dcrnn_backward, dcrnn_weights, dcrnn_third_power, dcrnn_batched]
-    for one in layers + cells + diffusion:
+    cells = [t_gcn, a3t_gcn, a3t_gcn_places, evolvegcn_o, evolvegcn_h, mpnn_lstm, gc_lstm, stgcn, roland]
+    run(layers + cells)
+
+
+def run(checks):
+    for one in checks:
         one()
         print(f"{one.__name__}: {one.__doc__}")
 
@@ -171,9 +174,8 @@ def attention():
     agree("attention", torch.stack(models.temporal_attention(inputs, parameters, HEADS), dim=1), fed + placed)
 
 
-def t_gcn():
-    """= torch_geometric_temporal TGCN, its convolution and linear part multiplied out"""
-    cell = randomise(TGCN(WIDTH, HIDDEN))
+def t_gcn_gates(cell):
+    """The parameters of a TGCN in our terms."""
     inputs, states, biases = [], [], []
     for conv, linear in [
         (cell.conv_z, cell.linear_z),
@@ -184,17 +186,67 @@ def t_gcn():
         inputs.append(conv.lin.weight.t() @ from_input)
         states.append(from_state)
         biases.append(conv.bias @ from_input + linear.bias)
-    gates = {
+    return {
         "gate.input": torch.cat(inputs, 1),
         "gate.state": torch.cat(states, 1),
         "gate.bias": torch.cat(biases),
     }
+
+
+def t_gcn():
+    """= torch_geometric_temporal TGCN, its convolution and linear part multiplied out"""
+    cell = randomise(TGCN(WIDTH, HIDDEN))
+    gates = t_gcn_gates(cell)
     features = [normal(VERTICES, WIDTH) for _ in steps()]
     case = {"hidden": HIDDEN, "layers": 1, "normalisation": "both"}
     hidden = torch.zeros(VERTICES, HIDDEN, dtype=torch.float64)
     for step, x, ours in zip(steps(), features, models.t_gcn(case, gates, steps(), features)):
         hidden = cell(x, step.index, step.weights, hidden)
         agree("t-gcn", ours, hidden)
+
+
+def a3t_gcn():
+    """= torch_geometric_temporal TGCN under two linear maps and a softmax, the maps multiplied out"""
+    cell, hidden, states = randomise(TGCN(WIDTH, HIDDEN)), None, []
+    first, second = randomise(torch.nn.Linear(HIDDEN, 4)), randomise(torch.nn.Linear(4, 1))
+    parameters = t_gcn_gates(cell) | {"attention.score": second.weight @ first.weight}
+    features = [normal(VERTICES, WIDTH) for _ in steps()]
+    case = {"hidden": HIDDEN, "layers": 1, "normalisation": "both"}
+    for step, x, ours in zip(steps(), features, models.a3t_gcn(case, parameters, steps(), features)):
+        hidden = with_float64(lambda: cell(x, step.index, step.weights, hidden))
+        states.append(hidden)
+        shares = torch.softmax(torch.stack([second(first(state)) for state in states]), dim=0)
+        agree("a3t-gcn", ours, (shares * torch.stack(states)).sum(0))
+
+
+def a3t_gcn_places():
+    """= torch_geometric_temporal A3TGCN where cells forget; its own begin anew, and score places"""
+    peer, places = randomise(A3TGCN(WIDTH, HIDDEN, 4)), torch.tensor([-1.0, 0.3, 0.8, 0.1])
+    features, cell = [normal(VERTICES, WIDTH) for _ in places], peer._base_tgcn
+    # A column of the states that has the score of the place, at every vertex of a circle.
+    one = torch.eye(HIDDEN, dtype=torch.float64)[0]
+    with torch.no_grad():
+        for x, place in zip(features, places):
+            x[:, 0] = place
+        cell.conv_h.lin.weight[0], cell.conv_h.bias[0] = one[:WIDTH], 0
+        cell.linear_h.weight[0], cell.linear_h.bias[0] = torch.cat([one, torch.zeros_like(one)]), 0
+        peer._attention.copy_(torch.tanh(places))
+    parameters = t_gcn_gates(cell) | {"attention.score": one[None]}
+    step, case = circle(), {"hidden": HIDDEN, "layers": 1, "normalisation": "both"}
+
+    def both():
+        theirs = with_float64(lambda: peer(torch.stack(features, dim=2), step.index, step.weights))
+        return models.a3t_gcn(case, parameters, [step] * len(places), features)[-1], theirs
+
+    differ("A3TGCN, whose cells do not hear of the step before", *both())
+    # Nothing is kept where the update gate is zero and the candidate hears nothing of the state.
+    parameters["gate.bias"] = parameters["gate.bias"].clone()
+    with torch.no_grad():
+        cell.linear_z.bias -= 1000
+        parameters["gate.bias"][:HIDDEN] -= 1000
+        cell.linear_h.weight[:, HIDDEN:] = 0
+        parameters["gate.state"][:, 2 * HIDDEN :] = 0
+    agree("A3TGCN", *both())
 
 
 def matrix_lstm():
@@ -317,34 +369,71 @@ def gc_lstm():
         agree("gc-lstm", ours, hidden)
 
 
-def diffusion_weights(layer, direction):
-    """The weights of a DConv with K = 3 in our terms, where the other direction counts for nothing: its basis
-    is x, Px, 2PPx - x instead of x, Px, PPx."""
-    with torch.no_grad():
-        layer.weight[1 - direction] = 0
-    own, one, two = layer.weight[direction]
-    return torch.cat([own - two, one, 2 * two])
-
-
-def dcrnn_forward():
-    """= torch_geometric_temporal DCRNN for equal weights along the edges, polynomials turned into powers"""
-    step, width = ring(1.0), WIDTH + HIDDEN
-    cell = randomise(DCRNN(WIDTH, HIDDEN, 3))
-    z, r, candidate = (diffusion_weights(conv, 0) for conv in [cell.conv_x_z, cell.conv_x_r, cell.conv_x_h])
-    none = z.new_zeros(2 * width, HIDDEN)
-    parameters = {
-        "gate.weight": torch.cat([torch.cat([z, r], dim=1), torch.cat([none, none], dim=1)]),
-        "gate.bias": torch.cat([cell.conv_x_z.bias, cell.conv_x_r.bias]),
-        "candidate.weight": torch.cat([candidate, none]),
-        "candidate.bias": cell.conv_x_h.bias,
+def roland():
+    """= torch_geometric SAGEConv and a skip under torch.nn.GRUCell and torch.nn.Linear, for all updates"""
+    cell, graph = randomise(torch.nn.GRUCell(HIDDEN, HIDDEN)), steps()
+    inner, outer = randomise(torch.nn.Linear(2 * HIDDEN, HIDDEN)), randomise(torch.nn.Linear(HIDDEN, HIDDEN))
+    keep = normal(HIDDEN)
+    convs = [randomise(SAGEConv(WIDTH, HIDDEN)), randomise(SAGEConv(HIDDEN, HIDDEN))]
+    both = inner.weight.t().split(HIDDEN)
+    times = {
+        "gru": {"input": cell.weight_ih.t(), "state": cell.weight_hh.t()}
+        | {"bias": cell.bias_ih, "state_bias": cell.bias_hh},
+        "mlp": {"input": both[0], "state": both[1], "bias": inner.bias}
+        | {"output.weight": outer.weight.t(), "output.bias": outer.bias},
+        "average": {"keep": keep},
     }
-    features = [normal(VERTICES, WIDTH) for _ in range(3)]
-    hidden = torch.zeros(VERTICES, HIDDEN, dtype=torch.float64)
-    for x, ours in zip(
-        features, models.dcrnn({"hidden": HIDDEN, "diffusion": 2}, parameters, [step] * 3, features)
-    ):
-        hidden = with_float64(lambda: cell(x, step.index, step.weights, hidden))
-        agree("dcrnn, forward", ours, hidden)
+    updates = {
+        "gru": lambda x, state: cell(x, state),
+        "mlp": lambda x, state: outer(torch.relu(inner(torch.cat([x, state], dim=1)))),
+        "average": lambda x, state: torch.lerp(x, state, torch.sigmoid(keep)),
+    }
+    features = [normal(VERTICES, WIDTH) for _ in graph]
+    for update, act in updates.items():
+        parameters = {}
+        for layer, conv in enumerate(convs):
+            parameters[f"layers.{layer}.structure.0.self"] = conv.lin_r.weight.t()
+            parameters[f"layers.{layer}.structure.0.neighbour"] = conv.lin_l.weight.t()
+            parameters[f"layers.{layer}.structure.0.bias"] = conv.lin_l.bias
+            parameters |= {f"layers.{layer}.time.{name}": value for name, value in times[update].items()}
+        ours = models.roland({"layers": 2, "update": update}, parameters, graph, features)
+        states = [None, None]
+        for step, x, found in zip(graph, features, ours):
+            for layer, conv in enumerate(convs):
+                made = torch.relu(conv(x, step.index) + (x if layer else 0))
+                begun = made if update == "average" else torch.zeros_like(made)
+                x = states[layer] = act(made, begun if states[layer] is None else states[layer])
+            agree(f"roland, {update}", found, x)
+
+
+def circle():
+    """A graph in which every vertex has one edge to either side, all of weight one."""
+    pairs = [(v, (v + side) % VERTICES) for v in range(VERTICES) for side in [1, VERTICES - 1]]
+    made = graphs.graph(pairs, VERTICES, numpy.random.default_rng(2))
+    return made._replace(weights=torch.ones_like(made.weights))
+
+
+def stgcn():
+    """= torch_geometric_temporal STConv without batch norm, from the fifth step on; polynomials, see there"""
+    peer = randomise(STConv(VERTICES, WIDTH, HIDDEN, HIDDEN, 3, 3))
+    norm = peer._batch_norm
+    torch.nn.init.ones_(norm.weight), torch.nn.init.zeros_(norm.bias)
+    norm.eps = 0.0
+    # On a circle, that of the Laplacian is L = (1 - 3 A) / 2, so that L and 2 L L - 1 are polynomials of A.
+    own, one, two = (linear.weight.t() for linear in peer._graph_conv.lins)
+    powers = [own + one / 2 - two / 2, -1.5 * one - 3 * two, 4.5 * two]
+    parameters = {"structure.0.weight": torch.cat(powers), "structure.0.bias": peer._graph_conv.bias}
+    for name, layer in [("before", peer._temporal_conv1), ("time", peer._temporal_conv2)]:
+        convolutions = [layer.conv_1, layer.conv_2, layer.conv_3]
+        # Theirs has the latest step last.
+        rows = [torch.cat([one.weight[:, :, 0, t].t() for one in convolutions], dim=1) for t in [2, 1, 0]]
+        parameters[f"{name}.weight"] = torch.cat(rows)
+        parameters[f"{name}.bias"] = torch.cat([one.bias for one in convolutions])
+    features = [normal(VERTICES, WIDTH) for _ in range(7)]
+    case = {"layers": 1, "diffusion": 2, "kernel": 3, "normalisation": "both"}
+    ours = models.stgcn(case, parameters, [circle()] * 7, features)
+    theirs = peer(torch.stack(features)[None], circle().index, circle().weights)[0]
+    agree("stgcn", torch.stack(ours[4:]), theirs)
 
 
 def with_float64(call):
@@ -354,87 +443,3 @@ def with_float64(call):
         return call()
     finally:
         torch.set_default_dtype(torch.float32)
-
-
-def one_hop(layer, step, x):
-    """What a DConv passes against the edges in one hop: all its weights but that one are zero, that one is
-    the identity."""
-    with torch.no_grad():
-        layer.weight.zero_(), layer.bias.zero_()
-        layer.weight[1, 1] = torch.eye(WIDTH)
-    return with_float64(lambda: layer(x, step.index, step.weights))
-
-
-def dcrnn_backward():
-    """differs from torch_geometric_temporal DConv against the edges: wrong degrees, in another order"""
-    step, x = ring(1.0), normal(VERTICES, WIDTH)
-    theirs = one_hop(DConv(WIDTH, WIDTH, 2).double(), step, x)
-    ours = models.random_walk(step.reversed(), x)
-    differ("dcrnn, backward", ours, theirs)
-    agree("dcrnn, backward, as it is written there", as_written(step, x), theirs)
-    flipped = DConv(WIDTH, WIDTH, 2).double()
-    with torch.no_grad():
-        flipped.weight.zero_()
-        flipped.weight[0, 1] = torch.eye(WIDTH)
-    back = step.reversed()
-    agree(
-        "dcrnn, forward on the reversed graph",
-        ours,
-        with_float64(lambda: flipped(x, back.index, back.weights)),
-    )
-    lonely = graphs.graph([(0, 1), (1, 2)], 3, numpy.random.default_rng(3))
-    result = one_hop(DConv(WIDTH, WIDTH, 2).double(), lonely, normal(3, WIDTH))
-    assert not torch.isfinite(result).all(), "DConv: a source without edges in gives finite values now"
-
-
-def as_written(step, x):
-    """Coefficient number i is one over the in-degree of the source of edge i, but it is put on reversed edge
-    i, and those are sorted by target first."""
-    coefficients = models.inverse(models.total(step, step.targets))[step.sources]
-    order = sorted(
-        range(len(step.edges)), key=lambda edge: (int(step.targets[edge]), int(step.sources[edge]))
-    )
-    back = step.reversed()
-    return models.gather(back._replace(edges=back.edges[order]), coefficients, x)
-
-
-def dcrnn_weights():
-    """differs from torch_geometric_temporal DConv with edge weights: they count in the degrees only"""
-    step, x = ring(), normal(VERTICES, WIDTH)
-    layer = DConv(WIDTH, WIDTH, 2).double()
-    with torch.no_grad():
-        layer.weight.zero_()
-        layer.weight[0, 1] = torch.eye(WIDTH)
-    theirs = with_float64(lambda: layer(x, step.index, step.weights))
-    differ("dcrnn, weights", models.random_walk(step, x), theirs)
-    coefficients = models.inverse(models.total(step, step.sources))[step.sources]
-    agree("dcrnn, weights, as it is written there", models.gather(step, coefficients, x), theirs)
-
-
-def dcrnn_third_power():
-    """differs from torch_geometric_temporal DConv from the third hop on: 2PT - x instead of 2PT - Px"""
-    step, x = ring(1.0), normal(VERTICES, WIDTH)
-    layer = DConv(WIDTH, WIDTH, 4).double()
-    with torch.no_grad():
-        layer.weight.zero_()
-        layer.weight[0, 3] = torch.eye(WIDTH)
-    theirs = with_float64(lambda: layer(x, step.index, step.weights))
-    one = models.random_walk(step, x)
-    two = 2 * models.random_walk(step, one) - x
-    differ("dcrnn, third hop", 2 * models.random_walk(step, two) - one, theirs)
-    agree("dcrnn, third hop, as it is written there", 2 * models.random_walk(step, two) - x, theirs)
-
-
-def dcrnn_batched():
-    """differs from torch_geometric_temporal BatchedDConv in the same way as from DConv"""
-    step, x = ring(1.0), normal(VERTICES, WIDTH)
-    agree(
-        "batched dcrnn, backward",
-        as_written(step, x),
-        one_hop(BatchedDConv(WIDTH, WIDTH, 2).double(), step, x),
-    )
-
-
-if __name__ == "__main__":
-    torch.manual_seed(0)
-    check()

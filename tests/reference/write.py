@@ -1,8 +1,8 @@
 """Writes the reference files of the models: inputs, parameters, outputs, gradients, one file per case.
 
 First the plain definitions in models.py are held against PyTorch Geometric and PyTorch Geometric Temporal
-(peers.py), and nothing is written if they disagree. Numbers are drawn as float32, computed with in float64
-and stored as float32. The same versions write the same bytes.
+(peers.py, diffusion.py), and nothing is written if they disagree. Numbers are drawn as float32, computed with
+in float64 and stored as float32. The same versions write the same bytes.
 """
 
 import json
@@ -14,13 +14,15 @@ import zlib
 import numpy
 import torch
 
+import diffusion
 import graphs
 import models
 import peers
 
 HERE = pathlib.Path(__file__).parent
 LIMIT = 60_000
-CONVOLVING = ["gcn", "t-gcn", "wd-gcn", "gcn-gru", "evolvegcn-o", "evolvegcn-h", "gc-lstm"]
+CONVOLVING = ["gcn", "t-gcn", "wd-gcn", "gcn-gru", "evolvegcn-o", "evolvegcn-h"]
+CONVOLVING += ["gc-lstm", "stgcn", "a3t-gcn"]
 
 
 def settings(model, layers=1, vertices=7, heads=1, **more):
@@ -59,6 +61,11 @@ def cases():
     all["dcrnn"] = settings("dcrnn", diffusion=2)
     for layers in [1, 2]:
         all[f"gc-lstm-{layers}"] = settings("gc-lstm", layers, diffusion=2, normalisation="both")
+        all[f"a3t-gcn-{layers}"] = settings("a3t-gcn", layers, normalisation="both")
+        all[f"roland-{layers}"] = settings("roland", layers, update="gru")
+        all[f"stgcn-{layers}"] = settings("stgcn", layers, diffusion=2, kernel=3, normalisation="both")
+    for update in ["mlp", "average"]:
+        all[f"roland-{update}"] = settings("roland", 2, update=update)
     all["graphsage-linear-pool"] = settings("graphsage-linear", aggregate="pool", window=3)
     return all | blocks()
 
@@ -76,8 +83,11 @@ def blocks():
         "dysat": {"heads": 2, "window": 4},
         "mpnn-lstm": {"layers": 2, "normalisation": "right"},
         "dcrnn": {"diffusion": 2},
+        "a3t-gcn": {},
         "gc-lstm": {"diffusion": 1},
+        "stgcn": {"diffusion": 1, "kernel": 3},
         "graphsage-linear": {"aggregate": "mean", "window": 3},
+        "roland": {"layers": 2, "update": "gru"},
     }
     narrow = {"hidden": 4, "features": 3}
     all = {}
@@ -233,6 +243,7 @@ def main():
     torch.manual_seed(0)
     torch.set_num_threads(1)
     peers.check()
+    diffusion.check()
     for name, case in cases().items():
         held, difference = tensors(name, case)
         path = HERE / f"{name}.safetensors"

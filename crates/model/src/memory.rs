@@ -55,6 +55,16 @@ pub(crate) fn handed(before: &[Var], kept: usize) -> Result<Option<&[Var]>> {
     }
 }
 
+/// The last matrices of all that are known, those of a window included: what a function of the last steps
+/// hands over. Before the first there are zeros.
+pub(crate) fn recent(tape: &mut Tape<'_>, known: &[Var], window: &[Var], count: usize) -> Result<Vec<Var>> {
+    let (_, shape) = last(tape, window)?;
+    let missing = count.saturating_sub(known.len());
+    let mut after: Vec<Var> = (0..missing).map(|_| tape.filled(shape, 0.0)).collect();
+    after.extend(&known[known.len() - (count - missing)..]);
+    Ok(after)
+}
+
 /// Fails unless there is at least one step: a window without any has nothing to leave behind.
 pub(crate) fn last(tape: &Tape<'_>, steps: &[Var]) -> Result<(Var, Shape)> {
     let last = steps.last().copied();

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use kymo_tensor::{Result, Var};
 
 /// What is made: by which part of a model, at which snapshot, where that matters, and of what.
-type Key = (&'static str, usize, Option<usize>, Var);
+type Key = (&'static str, usize, Option<usize>, Vec<Var>);
 
 /// Snapshots that are on one tape, of one window or of several: what has been made of them so far.
 #[derive(Debug, Default)]
@@ -42,7 +42,7 @@ impl Common<'_> {
         x: Var,
         make: impl FnOnce() -> Result<Var>,
     ) -> Result<Var> {
-        self.together.get((part, number, Some(self.snapshot), x), make)
+        self.together.get((part, number, Some(self.snapshot), vec![x]), make)
     }
 }
 
@@ -74,12 +74,22 @@ impl Together {
 /// there was one. A window that is alone makes everything itself.
 pub fn once(
     together: Option<&Together>,
-    (part, number): (&'static str, usize),
+    part: (&'static str, usize),
     x: Var,
     make: impl FnOnce() -> Result<Var>,
 ) -> Result<Var> {
+    once_of(together, part, &[x], make)
+}
+
+/// The same of several matrices, each row with those of the others.
+pub fn once_of(
+    together: Option<&Together>,
+    (part, number): (&'static str, usize),
+    all: &[Var],
+    make: impl FnOnce() -> Result<Var>,
+) -> Result<Var> {
     match together {
-        Some(together) => together.get((part, number, None, x), make),
+        Some(together) => together.get((part, number, None, all.to_vec()), make),
         None => make(),
     }
 }
@@ -115,6 +125,12 @@ mod tests {
         for (number, other) in others.iter().enumerate() {
             assert!(*other != first && !others[..number].contains(other), "{number}");
         }
+        // Of several it is that of the same ones in the same order.
+        let mut of =
+            |all: &[Var]| once_of(Some(&together), ("several", 0), all, || tape.scale(a, 3.0)).unwrap();
+        let several = [of(&[a, b]), of(&[b, a]), of(&[a, b, b])];
+        assert_eq!(of(&[a, b]), several[0]);
+        assert!(several[0] != several[1] && several[0] != several[2] && several[1] != several[2]);
         // What failed is made again.
         let failing = || Err(kymo_tensor::Error::settings("layers", "there are none"));
         assert!(once(Some(&together), ("third", 0), a, failing).is_err());

@@ -4,9 +4,12 @@ use kymo_tensor::{Error, Result};
 
 use crate::Model;
 use crate::graph::Normalisation;
-use crate::structure::{Activation, Gat, Gather, Gcn, Layers, Mpnn, Sage, Structure};
-use crate::time::{Attention, Gru, Linear, Lstm, Time};
-use crate::weave::{Blocks, Convolved, Diffused, Evolution, Evolving, Gated, Stacked};
+use crate::structure::{Activation, Gat, Gather, Gcn, Layers, Mpnn, Polynomial, Sage, Structure};
+use crate::time::{Attention, Convolution, Gru, Linear, Lstm, Time, Update};
+use crate::weave::{Attended, Blocks, Convolved, Diffused, Evolution, Evolving, Gated, Sandwiched, Stacked};
+
+/// Steps that a convolution over time looks at: those of STGCN's paper.
+const KERNEL: usize = 3;
 
 /// What a model is made for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -25,9 +28,11 @@ pub struct Config {
     pub window: usize,
     /// How neighbours are weighed, where the recipe does not say.
     pub normalisation: Normalisation,
-    /// How GraphSAGE summarises neighbours.
+    /// How GraphSAGE and ROLAND summarise neighbours.
     pub gather: Gather,
-    /// Steps of each random walk of a diffusion convolution.
+    /// How ROLAND's states follow from those before.
+    pub update: Update,
+    /// Steps of each random walk of a diffusion convolution, and hops of convolutions that have several.
     pub walks: usize,
 }
 
@@ -42,6 +47,7 @@ impl Default for Config {
             window: 8,
             normalisation: Normalisation::Both,
             gather: Gather::Mean,
+            update: Update::Gru,
             walks: 2,
         }
     }
@@ -93,14 +99,14 @@ pub const ALL: &[Recipe] = &[
         about: "gates of a recurrent unit from a graph convolution",
         paper: "Zhao et al., T-ITS 2020",
         parts: ["gcn", "gru", "gated"],
-        make: |config, _| {
-            let before: Option<Box<dyn Structure>> = (config.layers > 1).then(|| {
-                Box::new(gcn_layers(config, config.layers - 1, Activation::Relu)) as Box<dyn Structure>
-            });
-            let input = if config.layers > 1 { config.hidden } else { config.features };
-            let (layers, hidden) = (config.layers - 1, config.hidden);
-            Box::new(Gated { layers, before, input, hidden, normalisation: config.normalisation })
-        },
+        make: |config, _| gated(config),
+    },
+    Recipe {
+        name: "a3t-gcn",
+        about: "attention over the states of T-GCN",
+        paper: "Bai et al., ISPRS International Journal of Geo-Information 2021",
+        parts: ["gcn", "gru", "attended"],
+        make: |config, _| Box::new(Attended(gated(config))),
     },
     Recipe {
         name: "wd-gcn",
@@ -192,6 +198,28 @@ pub const ALL: &[Recipe] = &[
         },
     },
     Recipe {
+        name: "stgcn",
+        about: "graph convolutions between two gated convolutions over time",
+        paper: "Yu, Yin and Zhu, IJCAI 2018",
+        parts: ["polynomial", "convolution", "sandwiched"],
+        make: |config, _| {
+            let Config { features, hidden, walks: hops, normalisation, .. } = *config;
+            let convolution = |name: &str, input: usize| Convolution {
+                name: name.into(),
+                input,
+                output: hidden,
+                kernel: KERNEL,
+            };
+            let structure =
+                layers(&Config { features: hidden, ..*config }, config.layers, |name, _, input| {
+                    let activation = Activation::Relu;
+                    Box::new(Polynomial { name, input, output: hidden, hops, normalisation, activation })
+                });
+            let (first, last) = (convolution("before", features), convolution("time", hidden));
+            Box::new(Sandwiched { first, structure: Box::new(structure), last })
+        },
+    },
+    Recipe {
         name: "graphsage-linear",
         about: "a linear function of the last steps above GraphSAGE",
         paper: "Hamilton et al., NeurIPS 2017",
@@ -199,7 +227,23 @@ pub const ALL: &[Recipe] = &[
         make: |config, _| {
             let (width, reach) = (config.hidden, config.window);
             let time = Linear { name: "time".into(), input: width, output: width, reach };
-            stacked(sage_layers(config), Some(Box::new(time)))
+            stacked(sage_layers(config, false), Some(Box::new(time)))
+        },
+    },
+    Recipe {
+        name: "roland",
+        about: "layers that each remember: what one makes of a step updates its state",
+        paper: "You, Du and Leskovec, KDD 2022",
+        parts: ["sage", "gru, mlp or average", "stacked"],
+        make: |config, _| {
+            let layer = |features: usize| {
+                let structure = sage_layers(&Config { features, layers: 1, ..*config }, true);
+                stacked(structure, Some(config.update.encoder("time", config.hidden)))
+            };
+            // A layer with a state is a block.
+            let takes = |number: usize| if number == 0 { config.features } else { config.hidden };
+            let last = config.layers - 1;
+            above("layers", (0..last).map(|number| layer(takes(number))).collect(), layer(takes(last)))
         },
     },
 ];
@@ -244,11 +288,25 @@ pub fn stack(
         below.push(model);
     }
     let last = make(&block, Activation::None)?;
-    Ok(if below.is_empty() { last } else { Box::new(Blocks { below, last }) })
+    Ok(above("blocks", below, last))
+}
+
+/// Models above each other, called by this name and their number where there are several.
+fn above(name: &'static str, below: Vec<Box<dyn Model>>, last: Box<dyn Model>) -> Box<dyn Model> {
+    if below.is_empty() { last } else { Box::new(Blocks { below, last, name }) }
 }
 
 fn stacked(structure: impl Structure + 'static, time: Option<Box<dyn Time>>) -> Box<dyn Model> {
     Box::new(Stacked { structure: Box::new(structure), time })
+}
+
+fn gated(config: &Config) -> Box<dyn Model> {
+    let below = config.layers - 1;
+    let before: Option<Box<dyn Structure>> =
+        (below > 0).then(|| Box::new(gcn_layers(config, below, Activation::Relu)) as Box<dyn Structure>);
+    let input = if below > 0 { config.hidden } else { config.features };
+    let Config { hidden, normalisation, .. } = *config;
+    Box::new(Gated { layers: below, before, input, hidden, normalisation })
 }
 
 /// Layers from the features to the hidden columns; `make` gets the name, the number and the input columns of
@@ -280,10 +338,10 @@ fn gat_layers(config: &Config) -> Layers {
     })
 }
 
-fn sage_layers(config: &Config) -> Layers {
+fn sage_layers(config: &Config, skips: bool) -> Layers {
     let (output, gather) = (config.hidden, config.gather);
     layers(config, config.layers, |name, layer, input| {
-        Box::new(Sage { layer, name, input, output, gather, activation: Activation::Relu })
+        Box::new(Sage { layer, name, input, output, gather, skips, activation: Activation::Relu })
     })
 }
 

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use kymo_model::structure::Gather;
+use kymo_model::time::Update;
 use kymo_model::{Config, Exchanged, Frame, Graph, Normalisation, Params, loss_by_rows, zoo};
 use kymo_tensor::{Arena, Shape, Tape, Var};
 use safetensors::SafeTensors;
@@ -65,6 +66,11 @@ impl Case {
                 Some("right") => Normalisation::Right,
                 Some("none") => Normalisation::None,
                 _ => Normalisation::Both,
+            },
+            update: match self.facts.get("update").map(String::as_str) {
+                Some("mlp") => Update::Mlp,
+                Some("average") => Update::Average,
+                _ => Update::Gru,
             },
             gather: if self.facts.get("aggregate").is_some_and(|x| x == "pool") {
                 Gather::Pool

@@ -21,6 +21,7 @@
 //! | `train` | the loop over epochs, evaluation |
 //! | `launch` | how workers start and report |
 //! | `session` | a run from its folder |
+//! | `tune` | which settings are tried, and which of them are trained on |
 
 pub mod artifact;
 pub mod config;
@@ -36,6 +37,7 @@ pub mod session;
 pub mod step;
 pub mod task;
 pub mod train;
+pub mod tune;
 pub mod workers;
 
 pub use config::Settings;

@@ -30,6 +30,23 @@ fn normalisations_scale_by_degrees() {
     assert_eq!(graph.mean().unwrap().values[..], [1.0, 1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0]);
 }
 
+proptest! {
+    /// Weights of both signs may add up to nothing, or to less: no entry is infinite or NaN for it.
+    #[test]
+    fn weights_of_both_signs_have_finite_entries(
+        edges in prop::collection::btree_map((0u32..5, 0u32..5), -3i8..4, 0..20),
+    ) {
+        let edges: Vec<(u32, u32, f32)> =
+            edges.into_iter().map(|((source, target), weight)| (source, target, f32::from(weight))).collect();
+        let graph = Graph::from_edges(5, &edges).unwrap();
+        let mut all = Normalisation::ALL.map(|kind| graph.normalised(kind).unwrap()).to_vec();
+        all.extend(graph.diffusion().unwrap());
+        for matrix in all {
+            prop_assert!(matrix.values.iter().all(|value| value.is_finite()), "{:?}", &matrix.values[..]);
+        }
+    }
+}
+
 #[test]
 fn walks_hand_out_shares() {
     let [along, against] = graph().diffusion().unwrap();

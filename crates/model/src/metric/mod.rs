@@ -8,6 +8,7 @@
 mod accuracy;
 mod auc;
 mod average_precision;
+mod class_auc;
 mod confusion;
 mod macro_f1;
 mod mae;
@@ -26,6 +27,7 @@ mod rmse;
 pub use accuracy::Accuracy;
 pub use auc::Auc;
 pub use average_precision::AveragePrecision;
+pub use class_auc::ClassAuc;
 pub use macro_f1::MacroF1;
 pub use mae::Mae;
 pub use map::Map;
@@ -49,6 +51,7 @@ pub const ALL: &[&dyn Metric] = &[
     &Accuracy,
     &MicroF1,
     &MacroF1,
+    &ClassAuc,
     &Auc,
     &AveragePrecision,
     &Map,

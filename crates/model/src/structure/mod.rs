@@ -3,11 +3,13 @@
 mod gat;
 mod gcn;
 mod mpnn;
+mod polynomial;
 mod sage;
 
 pub use gat::Gat;
 pub use gcn::{Gcn, aggregates_first};
 pub use mpnn::Mpnn;
+pub use polynomial::Polynomial;
 pub use sage::{Gather, Sage};
 
 use kymo_tensor::{Result, Tape, Var};

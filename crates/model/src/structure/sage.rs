@@ -1,5 +1,10 @@
 //! GraphSAGE (Hamilton et al., 2017): a vertex's own row and a summary of its in-neighbours, each with a
 //! weight of its own.
+//!
+//! With a skip connection it is the layer of ROLAND (You et al., KDD 2022): the mean over neighbours of a
+//! linear map of both rows, and the own row added to it. Where a layer gives other columns than it takes, a
+//! linear map of the own row would have to be added: that is the weight it has already. A vertex without
+//! neighbours has its own part all the same.
 
 use kymo_tensor::{Result, Tape, Var};
 
@@ -30,6 +35,8 @@ pub struct Sage {
     pub output: usize,
     /// How neighbours are summarised.
     pub gather: Gather,
+    /// Whether the own row is added to the result, where it has as many columns.
+    pub skips: bool,
     /// What is done to the result.
     pub activation: Activation,
 }
@@ -75,6 +82,13 @@ impl Structure for Sage {
     fn rows(&self, tape: &mut Tape<'_>, params: &Bound<'_>, exchanged: Var) -> Result<Var> {
         let of = |what: &str| params.get(&format!("{}.{what}", self.name));
         let weight = tape.concatenate_rows(&[of("self")?, of("neighbour")?])?;
-        self.activation.of_linear(tape, exchanged, weight, of("bias")?)
+        let bias = of("bias")?;
+        if !self.skips || self.input != self.output {
+            return self.activation.of_linear(tape, exchanged, weight, bias);
+        }
+        let own = tape.slice_columns(exchanged, 0..self.input)?;
+        let made = tape.linear(exchanged, weight, bias)?;
+        let sum = tape.add(made, own)?;
+        self.activation.apply(tape, sum)
     }
 }

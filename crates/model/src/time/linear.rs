@@ -3,7 +3,7 @@
 use kymo_tensor::{Result, Tape, Var};
 
 use super::{Sequence, Time};
-use crate::memory::{Passed, handed, last};
+use crate::memory::{Passed, handed, recent};
 use crate::params::{Bound, Slot};
 use crate::together::once;
 
@@ -55,11 +55,7 @@ impl Time for Linear {
                 _ => tape.add_all(&parts)?,
             });
         }
-        // Nothing before the first step is the same as zeros.
-        let (_, shape) = last(tape, steps)?;
-        let missing = (self.reach - 1).saturating_sub(known.len());
-        let mut after: Vec<Var> = (0..missing).map(|_| tape.filled(shape, 0.0)).collect();
-        after.extend(&known[known.len() - (self.reach - 1 - missing)..]);
+        let after = recent(tape, &known, steps, self.reach - 1)?;
         Ok(Passed { steps: rows, after, ..Passed::default() })
     }
 }

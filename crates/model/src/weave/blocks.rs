@@ -18,11 +18,15 @@ pub struct Blocks {
     pub below: Vec<Box<dyn Model>>,
     /// The last.
     pub last: Box<dyn Model>,
+    /// What they are called.
+    pub name: &'static str,
 }
 
-/// What the names of a block's parameters begin with.
-fn prefix(number: usize) -> String {
-    format!("blocks.{number}.")
+impl Blocks {
+    /// What the names of a block's parameters begin with.
+    fn prefix(&self, number: usize) -> String {
+        format!("{}.{number}.", self.name)
+    }
 }
 
 /// The next matrices of those that were handed over, if any were.
@@ -63,7 +67,7 @@ impl Model for Blocks {
     fn slots(&self) -> Vec<Slot> {
         let mut slots = Vec::new();
         for (number, block) in self.below.iter().chain([&self.last]).enumerate() {
-            let named = |slot: Slot| Slot { name: format!("{}{}", prefix(number), slot.name), ..slot };
+            let named = |slot: Slot| Slot { name: format!("{}{}", self.prefix(number), slot.name), ..slot };
             slots.extend(block.slots().into_iter().map(named));
         }
         slots
@@ -91,7 +95,7 @@ impl Model for Blocks {
 
     fn ahead<'a>(&self, tape: &mut Tape<'a>, params: &Bound<'_>, frames: &[Frame<'a>]) -> Result<()> {
         // What the others read follows from time.
-        self.below.first().map_or(Ok(()), |block| block.ahead(tape, &params.within(&prefix(0)), frames))
+        self.below.first().map_or(Ok(()), |block| block.ahead(tape, &params.within(&self.prefix(0)), frames))
     }
 
     fn exchange<'a>(
@@ -105,7 +109,7 @@ impl Model for Blocks {
         let mut before = handed(before, kept)?.unwrap_or_default();
         let (mut window, mut after) = (window.to_vec(), Vec::with_capacity(kept));
         for (number, block) in self.below.iter().enumerate() {
-            let params = params.within(&prefix(number));
+            let params = params.within(&self.prefix(number));
             let memory = block.memory().unwrap_or_default();
             let mine = next(&mut before, memory.exchange.len());
             let exchanged = block.exchange(tape, &params, &window, mine)?;
@@ -115,7 +119,8 @@ impl Model for Blocks {
             after.extend(exchanged.after);
             after.extend(passed.after);
         }
-        let last = self.last.exchange(tape, &params.within(&prefix(self.below.len())), &window, before)?;
+        let last =
+            self.last.exchange(tape, &params.within(&self.prefix(self.below.len())), &window, before)?;
         after.extend(last.after);
         Ok(Passed { after, ..last })
     }
@@ -123,6 +128,6 @@ impl Model for Blocks {
     fn rows(&self, tape: &mut Tape<'_>, params: &Bound<'_>, exchanged: Exchanged<'_>) -> Result<Passed> {
         // What the last block reads follows from the window: nobody shares it.
         let alone = Exchanged { together: None, ..exchanged };
-        self.last.rows(tape, &params.within(&prefix(self.below.len())), alone)
+        self.last.rows(tape, &params.within(&self.prefix(self.below.len())), alone)
     }
 }

@@ -5,10 +5,13 @@ pub mod bytes;
 mod check;
 pub mod describe;
 pub(crate) mod device;
+mod follows;
 mod horizons;
 pub mod machine;
+mod names;
 pub mod overlay;
 mod settings;
 
 pub use bytes::memory;
+pub use names::*;
 pub use settings::*;

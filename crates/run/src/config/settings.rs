@@ -3,18 +3,9 @@
 //! Every setting has a default and a plain form, so that the settings of a run can be saved whole, read back
 //! and compared.
 
-use kymo_model::structure::Gather;
-use kymo_model::{Config, Normalisation};
-use kymo_plan::strategy;
 use serde::{Deserialize, Serialize};
 
 use super::describe::{Choice, Kind, Section, Setting, choice, section, sections};
-
-/// The name of link prediction, which the default features depend on.
-pub const LINK_PREDICTION: &str = "link-prediction";
-
-/// The task whose data has names for what is told apart.
-pub const NODE_CLASSIFICATION: &str = "node-classification";
 
 sections! {
     /// Everything that decides what a run computes.
@@ -25,6 +16,8 @@ sections! {
         task: Task,
         /// Link prediction alone.
         link: Link,
+        /// Edge regression and edge classification alone.
+        edge: Edge,
         /// What predicts.
         model: Model,
         /// How it is trained.
@@ -118,8 +111,8 @@ section! {
 choice! {
     /// What is known of a vertex.
     Features {
-        /// What the store has; degrees where it has nothing, with learnt columns beside them for link
-        /// prediction.
+        /// What the store has; degrees where it has nothing, with learnt columns beside them for links whose
+        /// past is not looked at (link.history).
         Auto = "auto",
         /// What the store has.
         Stored = "stored",
@@ -218,8 +211,34 @@ section! {
         /// Steps that baselines with a memory of some time look back (edgebank-window, popular,
         /// common-neighbours); 0: those of a window.
         baseline_window: usize = 0,
-        /// Whether the decoder sees the history of a pair beside the two embeddings.
+        /// Whether the decoder sees the past of a pair beside the two embeddings: when and how often it was
+        /// linked, in either direction, neighbours that both had lately (baseline_window), and how popular
+        /// the target was.
         history: bool = true,
+    }
+}
+
+section! {
+    /// Edge regression and edge classification alone.
+    Edge {
+        /// What the classes of edges are.
+        classes: EdgeClasses = EdgeClasses::Auto,
+        /// Edges of a step that are trained on at most; 0: all. Evaluations look at all.
+        trained: usize = 20_000,
+        /// Whether the decoder sees what edges of the pair and of its ends weighed, beside embeddings.
+        history: bool = true,
+    }
+}
+
+choice! {
+    /// What the classes of edges are.
+    EdgeClasses {
+        /// The signs of weights where the training part has both, otherwise their values.
+        Auto = "auto",
+        /// Negative for weights below 0, positive for all others.
+        Sign = "sign",
+        /// Each weight of the training part, at most 32 of them; another one counts as the nearest.
+        Values = "values",
     }
 }
 
@@ -239,9 +258,11 @@ section! {
         heads: usize = 4,
         /// How graph convolution weighs neighbours.
         normalisation: NormalisationName = NormalisationName::Both,
-        /// How GraphSAGE gathers neighbours.
+        /// How GraphSAGE and ROLAND gather neighbours.
         gather: GatherName = GatherName::Mean,
-        /// Steps of each walk of DCRNN.
+        /// How ROLAND updates the state of a layer.
+        update: UpdateName = UpdateName::Gru,
+        /// Steps of each walk of DCRNN; hops of the convolutions of GC-LSTM and STGCN.
         walks: usize = 2,
         /// Share of the embedding that is dropped in training.
         dropout: f64 = 0.0,
@@ -261,7 +282,19 @@ choice! {
 }
 
 choice! {
-    /// How GraphSAGE gathers neighbours.
+    /// How ROLAND updates the state of a layer.
+    UpdateName {
+        /// By a gated recurrent unit.
+        Gru = "gru",
+        /// By two layers that read the state before and what the layer made.
+        Mlp = "mlp",
+        /// By a moving average, with a share that is learnt for each column.
+        Average = "average",
+    }
+}
+
+choice! {
+    /// How GraphSAGE and ROLAND gather neighbours.
     GatherName {
         /// Their mean.
         Mean = "mean",
@@ -383,88 +416,5 @@ section! {
         checkpoint_epochs: usize = 1,
         /// Windows between checkpoints within an epoch; 0: none.
         checkpoint_windows: usize = 0,
-    }
-}
-
-impl Settings {
-    /// What the model is built from, for this many columns of features and steps of a window.
-    pub fn config(&self, features: usize, window: usize) -> Config {
-        let model = &self.model;
-        Config {
-            features,
-            hidden: model.hidden,
-            layers: model.layers,
-            blocks: model.blocks,
-            heads: model.heads,
-            window,
-            normalisation: match model.normalisation {
-                NormalisationName::Right => Normalisation::Right,
-                NormalisationName::None => Normalisation::None,
-                NormalisationName::Both => Normalisation::Both,
-            },
-            gather: match model.gather {
-                GatherName::Mean => Gather::Mean,
-                GatherName::Pool => Gather::Pool,
-            },
-            walks: model.walks,
-        }
-    }
-
-    /// The scheduler that assigns windows, where one does.
-    pub fn scheduler(&self) -> Option<&'static str> {
-        match strategy::find(&self.parallel.strategy).ok()?.scheme {
-            strategy::Scheme::Scheduled(name) => Some(name),
-            _ => None,
-        }
-    }
-
-    /// What the learning rate is multiplied by in an iteration of this many windows (linear scaling, Goyal et
-    /// al., 2017).
-    pub fn rate_factor(&self, windows: usize) -> f32 {
-        if self.parallel.scale_rate { windows as f32 } else { 1.0 }
-    }
-
-    /// Windows whose gradients make one step of the optimiser.
-    pub fn windows_at_once(&self) -> usize {
-        let deals_out = strategy::find(&self.parallel.strategy)
-            .is_ok_and(|strategy| !matches!(strategy.scheme, strategy::Scheme::Cells { .. }));
-        match self.parallel.windows {
-            0 if deals_out => self.parallel.workers,
-            0 => 1,
-            windows => windows,
-        }
-    }
-
-    /// The most windows that a worker runs in one iteration and may run together.
-    pub fn windows_of_worker(&self) -> usize {
-        let (parallel, train) = (&self.parallel, &self.train);
-        // Windows that begin a whole window apart have nothing in common.
-        if !parallel.share || train.mode != Mode::Windows || train.stride >= train.window {
-            return 1;
-        }
-        match strategy::find(&parallel.strategy).map(|strategy| strategy.scheme) {
-            // One worker has everything, whatever the strategy.
-            _ if parallel.workers == 1 => self.windows_at_once(),
-            // DyGNeX and BLAD reuse nothing.
-            Ok(strategy::Scheme::Scheduled(name)) if !name.starts_with("real") => 1,
-            Ok(strategy::Scheme::Scheduled(_)) => parallel.groups,
-            Ok(strategy::Scheme::Cells { .. }) => 1,
-            _ => self.windows_at_once().div_ceil(parallel.workers.max(1)),
-        }
-        .max(1)
-    }
-
-    /// Whether windows of a worker are run together where they overlap.
-    pub fn shares_windows(&self) -> bool {
-        self.windows_of_worker() > 1
-    }
-
-    /// Whether the loss is taken at every step of a window.
-    pub fn loss_at_all(&self) -> bool {
-        match self.train.loss {
-            LossAt::All => true,
-            LossAt::Last => false,
-            LossAt::Auto => self.train.mode != Mode::Windows,
-        }
     }
 }

@@ -127,10 +127,13 @@ impl Inputs {
             FeatureKind::Sparse => Constant::None,
             FeatureKind::Degrees | FeatureKind::None => Constant::Degrees,
         };
-        let (is_sparse, is_link) = (facts.kind == FeatureKind::Sparse, settings.task.name == LINK_PREDICTION);
+        let is_sparse = facts.kind == FeatureKind::Sparse;
+        // Columns that are learnt for a vertex are good for those that training has seen. Beside the past of
+        // a pair they do more harm than good on nearly every graph that was tried (bench/results/study.md).
+        let is_blind = settings.task.name == LINK_PREDICTION && !settings.link.history;
         let missing = stored == Constant::Degrees && !is_sparse;
         let (constant, sparse, table) = match settings.data.features {
-            Features::Auto => (stored, is_sparse, missing && is_link),
+            Features::Auto => (stored, is_sparse, missing && is_blind),
             Features::Stored if missing && facts.kind == FeatureKind::None => {
                 let problem = "the store has no features; choose degrees or learnt";
                 return Err(Error::settings("data.features", problem));

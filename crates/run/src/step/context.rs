@@ -23,9 +23,18 @@ use crate::workers::WorkerGroup;
 /// Seconds of metrics from which on a word is said about them.
 const SLOW: f64 = 600.0;
 
-/// Edges that may change from one snapshot to the next, as a share of all, for it to be quicker to go through
-/// those of several at once (`cargo bench --bench attention`).
-const ALIKE: f64 = 0.2;
+/// Edges that several snapshots may have together, each counted once, as a share of those of all, for it to
+/// be quicker to go through them at once. The cost curve of REAL's section 4.1.1, measured by `cargo bench
+/// --bench attention`: a constant, since the two ways differ in rounding, and the same run has to come to
+/// the same bits on every machine.
+const ALIKE: f64 = 1.0 / 3.0;
+
+/// That share for this many snapshots that follow each other, where a part of the edges comes or goes from
+/// one to the next: half of it is new.
+fn at_once(steps: usize, change: f64) -> f64 {
+    let steps = steps.max(1) as f64;
+    (1.0 + (steps - 1.0) * change / 2.0) / steps
+}
 
 /// The share of the edges that changes from step to step, on average; as far as it is known.
 fn change(store: &Store) -> Result<Option<f64>> {
@@ -155,7 +164,8 @@ impl RunContext {
         let apart = (most - 1).saturating_mul(stride);
         let span = window.saturating_add(apart).max(window.saturating_mul(2).saturating_sub(1));
         let together = [most, if most == 1 { window } else { span.min(store.steps()) }];
-        let alike = settings.parallel.increments && change(&store)?.is_some_and(|change| change <= ALIKE);
+        let is_alike = |change| at_once(together[1], change) <= ALIKE;
+        let alike = settings.parallel.increments && change(&store)?.is_some_and(is_alike);
         // All workers are threads of this process where nothing is said.
         let alone = Sharing { workers: settings.parallel.workers.max(1), processes: 1 };
         Ok(Arc::new(RunContext {
@@ -340,5 +350,19 @@ impl RunContext {
     /// each.
     pub fn goes_through(&self) -> bool {
         self.settings.train.mode != Mode::Windows && self.memory.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As the benchmark has it: four snapshots up to a fifth of changed edges, eight up to a third and more.
+    #[test]
+    fn the_more_snapshots_the_more_may_change() {
+        let pays = |steps: usize, change: f64| at_once(steps, change) <= ALIKE;
+        assert!(pays(4, 0.2) && !pays(4, 0.3) && pays(8, 0.3) && !pays(8, 0.6));
+        assert!(!pays(2, 0.0) && !pays(3, 0.05) && !pays(0, 0.0) && pays(100, 0.6));
+        assert_eq!(at_once(5, 0.5), 0.4);
     }
 }

@@ -1,7 +1,10 @@
 //! Tasks: what is to be predicted, how a prediction is trained and judged, and what it has to beat.
 
 mod classification;
+mod edge;
+mod least_squares;
 mod link;
+mod pairs;
 mod regression;
 
 use std::collections::BTreeSet;
@@ -39,8 +42,13 @@ pub trait Task: Send + Sync {
 }
 
 /// Every task there is.
-pub const ALL: &[&dyn Task] =
-    &[&regression::Regression, &classification::Classification, &link::LinkPrediction];
+pub const ALL: &[&dyn Task] = &[
+    &regression::Regression,
+    &classification::Classification,
+    &link::LinkPrediction,
+    &edge::EdgeRegression,
+    &edge::EdgeClassification,
+];
 
 /// The task of this name.
 pub fn find(name: &str) -> Result<&'static dyn Task> {
@@ -262,6 +270,17 @@ fn show(all: &mut Gathered, needs: Needs, evidence: &Evidence<'_>) {
 
 fn values(all: &Gathered) -> Vec<(&'static str, f64)> {
     all.iter().filter_map(|(metric, tally)| Some((metric.name(), tally.value()?))).collect()
+}
+
+/// What a parameter begins with: these numbers, or zeros.
+fn begin_with(params: &mut Params, name: &str, values: Option<&[f32]>) -> Result<()> {
+    let place = params.get_mut(name).filter(|place| values.is_none_or(|values| values.len() == place.len()));
+    let place = place.ok_or_else(|| Error::Bug(format!("{name} is missing, or of another length")))?;
+    match values {
+        Some(values) => place.copy_from_slice(values),
+        None => place.fill(0.0),
+    }
+    Ok(())
 }
 
 /// The metrics of a task that the settings ask for, the deciding one first.

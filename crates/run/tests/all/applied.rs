@@ -6,7 +6,7 @@ use std::path::Path;
 use kymo_graph::{Progress, Store};
 use kymo_run::config::Features;
 use kymo_run::session::{load, load_with, settings_from};
-use kymo_run::{Class, Custom, Error, RunContext, Session, Settings, Worker};
+use kymo_run::{Class, Custom, Error, RunContext, Session, Settings, Worker, task};
 
 use super::fixture::{Onlooker, Sketch, outputs, run, settings};
 
@@ -37,15 +37,15 @@ fn turned(sketch: &Sketch) -> Sketch {
 #[test]
 fn on_a_store_that_has_grown_a_model_says_the_same_of_what_was_there() {
     let folder = tempfile::tempdir().unwrap();
-    let before = Sketch::random(61, 14, 16);
+    let plain = Sketch::random(61, 14, 16);
     let mut grown = Sketch::random(61, 14, 24);
     for moment in &mut grown.moments[16..] {
         moment.features.iter_mut().for_each(|value| *value = *value * 50.0 + 7.0);
         moment.targets.iter_mut().for_each(|(_, value)| *value = *value * 50.0 - 9.0);
     }
-    let (before, grown) =
-        (before.write(&folder.path().join("before")), grown.write(&folder.path().join("grown")));
-    for task in ["node-regression", "node-classification", "link-prediction"] {
+    for task in task::ALL.iter().map(|task| task.name()) {
+        let grown = grown.for_task(task).write(&folder.path().join("grown"));
+        let before = plain.for_task(task).write(&folder.path().join("before"));
         for features in [Features::Stored, Features::OneHotDegrees, Features::Both] {
             let mut settings = settings(before.path(), task, "gcn-gru");
             settings.data.features = features;

@@ -22,19 +22,18 @@ use super::fixture::{Onlooker, Sketch, settings};
 #[test]
 fn a_test_that_is_not_finite_ends_as_diverged_and_leaves_no_summary() {
     let folder = tempfile::tempdir().unwrap();
-    let store = folder.path().join("store");
     // Only the last steps, which the test alone looks at, have features that overflow.
     let mut sketch = Sketch::random(61, 20, 14);
     for moment in &mut sketch.moments[12..] {
         moment.features.fill(f32::MAX);
     }
-    sketch.write(&store);
+    let stores = sketch.write_both(&folder.path().join("store"));
     for task in task::ALL {
         for workers in [1, 2] {
-            let mut settings = settings(&store, task.name(), "gcn");
+            let mut settings = settings(stores.of(task.name()).path(), task.name(), "gcn");
             (settings.data.standardise, settings.parallel.workers) = (false, workers);
             // Otherwise what the past of a pair says drowns what the model does.
-            settings.link.history = false;
+            (settings.link.history, settings.edge.history) = (false, false);
             settings.task.metrics = vec!["all".into()];
             let path = folder.path().join(format!("{}-{workers}", task.name()));
             let session = Session::begin(settings, &path, &Progress::silent()).unwrap();
@@ -87,6 +86,7 @@ fn a_part_with_nothing_to_predict_is_refused_with_the_counts_of_all() {
     let (store, path) = (folder.path().join("store"), folder.path().join("run"));
     let whole = Sketch::random(62, 20, 14);
     for task in task::ALL {
+        let whole = whole.for_task(task.name());
         let settings = settings(&store, task.name(), "gcn");
         let split = Split::by_time(13, &settings).unwrap();
         for part in Part::ALL {

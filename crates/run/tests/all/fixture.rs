@@ -1,7 +1,7 @@
 //! Small data that can be changed step by step, settings that fit it, and someone who looks on and says when
 //! to stop.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -28,6 +28,8 @@ pub const MODES: [Mode; 3] = [Mode::Windows, Mode::Sequence, Mode::Truncated];
 pub struct Moment {
     /// Source and target of every edge.
     pub edges: BTreeSet<(Vertex, Vertex)>,
+    /// What edges weigh, where it is not 1.
+    pub weights: BTreeMap<(Vertex, Vertex), f32>,
     /// A row for every vertex; not written where the data has sparse features.
     pub features: Vec<f32>,
     /// The values of some vertices.
@@ -74,6 +76,7 @@ impl Sketch {
             let labelled: Vec<Vertex> = (0..vertices as Vertex).filter(some).collect();
             moments.push(Moment {
                 edges: edges.clone(),
+                weights: BTreeMap::new(),
                 features: (0..(vertices * FEATURES) as u64).map(number).collect(),
                 targets: labelled
                     .iter()
@@ -101,9 +104,43 @@ impl Sketch {
         self
     }
 
+    /// The same with weights of both signs, whole numbers, some of which change from step to step.
+    pub fn weighted(mut self, seed: u64) -> Sketch {
+        let random = Random::new(seed).stream(77);
+        for (t, moment) in (0..).zip(&mut self.moments) {
+            let weight = |&(source, target): &(Vertex, Vertex)| {
+                let pair = u64::from(source) << 32 | u64::from(target);
+                // Each pair has a time of its own to change.
+                let since = (t + random.stream(1).word(pair) % 8) / 8;
+                let weight = [-2.0, -1.0, 1.0, 2.0, 3.0][random.stream(2 + since).below(5, pair)];
+                ((source, target), weight)
+            };
+            moment.weights = moment.edges.iter().map(weight).collect();
+        }
+        self
+    }
+
+    /// The same with what a task needs: weights, where it is about what edges weigh.
+    pub fn for_task(&self, task: &str) -> Sketch {
+        match is_of_edges(task) {
+            true => self.clone().weighted(7),
+            false => self.clone(),
+        }
+    }
+
+    /// Writes it twice, without weights and with them.
+    pub fn write_both(&self, path: &Path) -> Both {
+        let weighted = path.with_extension("weighted");
+        Both { plain: self.write(path), weighted: self.clone().weighted(7).write(&weighted) }
+    }
+
     /// The same up to `keep` steps, and nothing in common with it afterwards.
     pub fn with_another_future(&self, keep: usize, seed: u64) -> Sketch {
-        let mut other = Sketch::random(seed, self.vertices, self.moments.len()).moments;
+        let mut other = Sketch::random(seed, self.vertices, self.moments.len());
+        if self.moments.iter().any(|moment| !moment.weights.is_empty()) {
+            other = other.weighted(seed);
+        }
+        let mut other = other.moments;
         for moment in &mut other {
             moment.features.iter_mut().for_each(|value| *value = *value * 50.0 + 7.0);
             moment.targets.iter_mut().for_each(|(_, value)| *value = *value * 50.0 - 9.0);
@@ -131,10 +168,13 @@ impl Sketch {
         writer.add_vertices(ids).unwrap();
         writer.fixed(&self.fixed).unwrap();
         for moment in &self.moments {
-            let edges = moment.edges.iter().map(|&(source, target)| Edge::new(source, target)).collect();
+            let weighted = |pair: &(Vertex, Vertex)| {
+                (Edge::new(pair.0, pair.1), moment.weights.get(pair).copied().unwrap_or(1.0))
+            };
+            let edges = moment.edges.iter().map(weighted).collect();
             writer
                 .push(StepData {
-                    edges: StepEdges::All(Snapshot::from_edges(edges)),
+                    edges: StepEdges::All(Snapshot::from_weighted(edges)),
                     features: FeatureChange::All(moment.features.clone()),
                     targets: moment.targets.clone(),
                     labels: moment.labels.clone(),
@@ -143,6 +183,24 @@ impl Sketch {
                 .unwrap();
         }
         Arc::new(writer.finish().unwrap())
+    }
+}
+
+/// Whether a task is about what edges weigh.
+pub fn is_of_edges(task: &str) -> bool {
+    task.starts_with("edge-")
+}
+
+/// A store without weights, and the same with them.
+pub struct Both {
+    plain: Arc<Store>,
+    weighted: Arc<Store>,
+}
+
+impl Both {
+    /// The one that a task can learn from.
+    pub fn of(&self, task: &str) -> &Arc<Store> {
+        if is_of_edges(task) { &self.weighted } else { &self.plain }
     }
 }
 

@@ -26,10 +26,12 @@ fn practise(settings: &Settings, store: &Arc<Store>, device: [&str; 2]) -> (Vec<
         let mut settings = settings.clone();
         settings.run.device = device.into();
         let mut worker = Worker::open(settings, store.clone()).unwrap();
-        // A regression begins with a head that leaves the embedding out: gradients behind it would be next to
-        // nothing, and what Adam makes of them as large as any.
-        if let Some(weights) = worker.replica.params.get_mut("head.weight") {
-            weights.iter_mut().zip(1u8..).for_each(|(weight, k)| *weight = f32::from(k).sin());
+        // A regression begins with a head that leaves the embedding out, and tasks of edges with such a
+        // hidden layer and with the best weights of facts: gradients would be next to nothing, and what Adam
+        // makes of them as large as any.
+        for name in ["head.weight", "edge.out", "edge.direct"] {
+            let weights = worker.replica.params.get_mut(name).into_iter().flatten();
+            weights.zip((1u8..=250).cycle()).for_each(|(weight, k)| *weight = f32::from(k).sin());
         }
         worker
     };
@@ -97,8 +99,9 @@ fn check(settings: &Settings, store: &Arc<Store>) {
 #[test]
 fn memory_is_predicted_without_a_gpu() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Sketch::random(5, 400, 12).write(&folder.path().join("store"));
+    let stores = Sketch::random(5, 400, 12).write_both(&folder.path().join("store"));
     let predicted = |model: &str, hidden: usize, task: &str| {
+        let store = stores.of(task);
         let mut settings = settings(store.path(), task, model);
         settings.model.hidden = hidden;
         predicted_bytes(&RunContext::open(settings, store.clone()).unwrap(), 1 << 30).unwrap()
@@ -150,12 +153,12 @@ fn every_task_mode_and_model_trains_as_on_the_host() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let store = Sketch::random(5, 40, 12).write(&folder.path().join("store"));
-    let sparse = Sketch::random(7, 40, 12).sparse().write(&folder.path().join("sparse"));
+    let stores = Sketch::random(5, 40, 12).write_both(&folder.path().join("store"));
+    let sparse = Sketch::random(7, 40, 12).sparse().write_both(&folder.path().join("sparse"));
     for (turn, recipe) in zoo::ALL.iter().enumerate() {
         for (number, task) in task::ALL.iter().enumerate() {
             let turn = turn + number;
-            let store = if turn % 4 == 3 { &sparse } else { &store };
+            let store = if turn % 4 == 3 { &sparse } else { &stores }.of(task.name());
             let mut settings = settings(store.path(), task.name(), recipe.name);
             settings.train.mode = MODES[turn % 3];
             if settings.train.mode == kymo_run::config::Mode::Truncated
@@ -163,8 +166,10 @@ fn every_task_mode_and_model_trains_as_on_the_host() {
             {
                 settings.train.mode = MODES[0];
             }
-            settings.train.optimiser =
-                [OptimiserName::Sgd, OptimiserName::Adam, OptimiserName::AdamW][turn % 3];
+            // Of a score of attention the part of the vertex itself nearly cancels out in the softmax: its
+            // gradients are rounding, and what Adam makes of them as large as any.
+            let optimisers = [OptimiserName::Sgd, OptimiserName::Adam, OptimiserName::AdamW];
+            settings.train.optimiser = optimisers[if recipe.parts[0] == "gat" { 0 } else { turn % 3 }];
             settings.train.learning_rate = 0.01;
             settings.train.clip = if turn % 2 == 0 { 0.5 } else { 0.0 };
             settings.train.loss = LossAt::All;

@@ -18,9 +18,10 @@ use super::fixture::{Sketch, practise, settings};
 #[test]
 fn estimates_are_what_is_taken() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Sketch::random(5, 3000, 12).write(&folder.path().join("store"));
+    let stores = Sketch::random(5, 3000, 12).write_both(&folder.path().join("store"));
     for recipe in zoo::ALL {
         for task in task::ALL {
+            let store = stores.of(task.name());
             for (hidden, layers, blocks) in [(32, 1, 1), (64, 2, 1), (32, 1, 2)] {
                 let mut settings = settings(store.path(), task.name(), recipe.name);
                 (settings.model.hidden, settings.model.layers) = (hidden, layers);

@@ -10,7 +10,7 @@ use kymo_plan::price::Rates;
 use kymo_plan::schedule::Schedule;
 use kymo_plan::strategy::{Scheme, find};
 use kymo_plan::{Assignment, Epochs};
-use kymo_run::config::{Features, GatherName, Mode, OptimiserName};
+use kymo_run::config::{Features, GatherName, Mode, OptimiserName, UpdateName};
 use kymo_run::schedule::{Division, Question};
 use kymo_run::workers::WorkerGroup;
 use kymo_run::{Part, RunContext, Settings, Worker, task};
@@ -189,6 +189,7 @@ fn every_strategy_trains_every_model_as_one_worker_does() {
             let mut settings = plain(store.path(), "node-regression", recipe.name);
             settings.model.layers = 1 + turn % 2;
             settings.model.gather = if turn % 3 == 0 { GatherName::Pool } else { GatherName::Mean };
+            settings.model.update = [UpdateName::Gru, UpdateName::Mlp, UpdateName::Average][turn % 3];
             // One worker, too, with everything cut into a single part.
             (1..=4).for_each(|workers| check(&settings, &store, strategy.name, workers));
             turn += 1;
@@ -199,14 +200,15 @@ fn every_strategy_trains_every_model_as_one_worker_does() {
 #[test]
 fn every_task_and_mode_is_shared_exactly() {
     let folder = tempfile::tempdir().unwrap();
-    let store = uneven(5, 14, 12).write(&folder.path().join("store"));
-    let sparse = uneven(7, 14, 12).sparse().write(&folder.path().join("sparse"));
+    let stores = uneven(5, 14, 12).write_both(&folder.path().join("store"));
+    let sparse = uneven(7, 14, 12).sparse().write_both(&folder.path().join("sparse"));
     let mut turn = 0;
     for task in task::ALL {
         for strategy in strategies() {
             for mode in MODES {
-                let models = ["t-gcn", "dcrnn", "evolvegcn-h", "gat-lstm", "graphsage-linear"];
-                let store = if turn % 4 == 3 { &sparse } else { &store };
+                let models =
+                    ["t-gcn", "dcrnn", "evolvegcn-h", "gat-lstm", "graphsage-linear", "stgcn", "roland"];
+                let store = if turn % 4 == 3 { &sparse } else { &stores }.of(task.name());
                 let mut settings = plain(store.path(), task.name(), models[turn % models.len()]);
                 settings.train.mode = mode;
                 settings.model.dropout = if turn % 2 == 0 { 0.3 } else { 0.0 };
@@ -222,21 +224,25 @@ fn every_task_and_mode_is_shared_exactly() {
 #[test]
 fn blocks_are_shared_exactly() {
     let folder = tempfile::tempdir().unwrap();
-    let store = uneven(11, 12, 12).write(&folder.path().join("store"));
-    let models = ["t-gcn", "gat-lstm", "mpnn-lstm", "dysat", "evolvegcn-h", "dcrnn", "graphsage-linear"];
+    let stores = uneven(11, 12, 12).write_both(&folder.path().join("store"));
+    let models =
+        ["t-gcn", "gat-lstm", "mpnn-lstm", "dysat", "evolvegcn-h", "dcrnn", "graphsage-linear", "stgcn"];
     let mut turn = 0;
     for strategy in strategies() {
         for mode in MODES {
             // Whole windows are those of one worker, whatever the model.
-            let models = if cuts_windows(strategy) { &models[..] } else { &models[turn % 7..][..1] };
+            let models =
+                if cuts_windows(strategy) { &models[..] } else { &models[turn % models.len()..][..1] };
             for model in models.iter().filter(|&&model| model != "dysat" || mode != Mode::Truncated) {
-                let mut settings = plain(store.path(), task::ALL[turn % task::ALL.len()].name(), model);
+                let task = task::ALL[turn % task::ALL.len()].name();
+                let store = stores.of(task);
+                let mut settings = plain(store.path(), task, model);
                 settings.train.mode = mode;
                 (settings.model.hidden, settings.model.blocks) = (4, 2 + usize::from(turn % 5 == 0));
                 settings.model.layers = 1 + usize::from(turn % 4 == 0);
                 settings.model.dropout = if turn % 2 == 0 { 0.3 } else { 0.0 };
                 settings.data.features = if turn % 3 == 1 { Features::Both } else { Features::Auto };
-                check(&settings, &store, strategy.name, 2 + turn % 3);
+                check(&settings, store, strategy.name, 2 + turn % 3);
                 turn += 1;
             }
         }

@@ -16,16 +16,21 @@ use kymo_trace::schema::RunFolder;
 use kymo_trace::schema::STAGES;
 
 use super::fixture::{
-    MODES, Onlooker, Sketch, cuts_windows, iterations, practise, rate, run, settings, strategies,
+    Both, MODES, Onlooker, Sketch, cuts_windows, iterations, practise, rate, run, settings, strategies,
 };
 
 fn store(folder: &Path) -> Arc<Store> {
     Sketch::random(8, 300, 12).write(&folder.join("store"))
 }
 
+/// The same, and one with weights.
+fn stores(folder: &Path) -> Both {
+    Sketch::random(8, 300, 12).write_both(&folder.join("store"))
+}
+
 /// Settings of every model, for a task.
-fn all_models(folder: &Path, task: &str, layers: usize) -> impl Iterator<Item = Settings> {
-    let path = folder.join("store");
+fn all_models(store: &Store, task: &str, layers: usize) -> impl Iterator<Item = Settings> {
+    let path = store.path().to_path_buf();
     zoo::ALL.iter().map(move |recipe| {
         let mut settings = settings(&path, task, recipe.name);
         settings.model.layers = layers;
@@ -67,12 +72,13 @@ fn has_its_stages(times: &WindowTimes, model: &str, what: &str) {
 #[test]
 fn every_snapshot_is_measured_and_stages_take_no_longer_than_the_window() {
     let folder = tempfile::tempdir().unwrap();
-    let store = store(folder.path());
+    let stores = stores(folder.path());
     for threads in [1, 3] {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         for task in task::ALL {
+            let store = stores.of(task.name());
             // A second layer is never kept from window to window.
-            for mut settings in all_models(folder.path(), task.name(), 2) {
+            for mut settings in all_models(store, task.name(), 2) {
                 for mode in MODES {
                     settings.train.mode = mode;
                     let Ok(mut worker) = Worker::open(settings.clone(), store.clone()) else { continue };
@@ -99,9 +105,10 @@ fn every_snapshot_is_measured_and_stages_take_no_longer_than_the_window() {
 #[test]
 fn measuring_changes_no_bit() {
     let folder = tempfile::tempdir().unwrap();
-    let store = store(folder.path());
+    let stores = stores(folder.path());
     for task in task::ALL {
-        for settings in all_models(folder.path(), task.name(), 1) {
+        let store = stores.of(task.name());
+        for settings in all_models(store, task.name(), 1) {
             let seen = [false, true].map(|measures| {
                 let mut worker = Worker::open(settings.clone(), store.clone()).unwrap();
                 worker.measured = measures.then(Vec::new);
@@ -146,7 +153,7 @@ fn workers_measure_what_they_do_whatever_the_strategy() {
     let folder = tempfile::tempdir().unwrap();
     let store = store(folder.path());
     for strategy in strategies() {
-        for settings in all_models(folder.path(), "node-regression", 2) {
+        for settings in all_models(&store, "node-regression", 2) {
             let model = &settings.model.name;
             let measured = together(&settings, &store, strategy.name);
             let windows = RunContext::open(settings.clone(), store.clone()).unwrap().windows().len();
@@ -185,7 +192,7 @@ fn workers_measure_what_they_do_whatever_the_strategy() {
 fn a_profile_in_a_folder_has_every_snapshot_of_every_window() {
     let folder = tempfile::tempdir().unwrap();
     let store = store(folder.path());
-    for mut settings in all_models(folder.path(), "node-regression", 1) {
+    for mut settings in all_models(&store, "node-regression", 1) {
         (settings.parallel.workers, settings.parallel.strategy) = (2, "dygnex".into());
         (settings.parallel.profile_epochs, settings.train.epochs) = (3, 3);
         let path = folder.path().join(&settings.model.name);

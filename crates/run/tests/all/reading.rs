@@ -215,9 +215,10 @@ fn a_reader_that_breaks_down_leaves_nobody_waiting() {
 #[test]
 fn sizes_are_what_is_held() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Sketch::random(5, 3000, 12).write(&folder.path().join("store"));
+    let stores = Sketch::random(5, 3000, 12).write_both(&folder.path().join("store"));
     for recipe in zoo::ALL {
         for task in task::ALL {
+            let store = stores.of(task.name());
             for layers in [1, 2] {
                 let mut settings = settings(store.path(), task.name(), recipe.name);
                 settings.model.layers = layers;

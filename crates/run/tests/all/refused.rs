@@ -22,8 +22,8 @@ fn windows_that_do_not_fit_and_data_without_truth_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let (store, path) = (folder.path().join("store"), folder.path().join("run"));
     let mut sketch = Sketch::random(1, 20, 12);
-    sketch.write(&store);
     for task in task::ALL {
+        sketch.for_task(task.name()).write(&store);
         for mode in [Mode::Windows, Mode::Truncated] {
             let mut settings = settings(&store, task.name(), "gcn");
             (settings.train.mode, settings.train.window) = (mode, 8);
@@ -59,8 +59,8 @@ fn numbers_that_are_none_are_named_with_their_place() {
     for (found, step) in [(f32::NAN, 3), (f32::INFINITY, 11), (f32::NEG_INFINITY, 0)] {
         let mut sketch = Sketch::random(2, 20, 12);
         sketch.moments[step].features[11 * FEATURES + 2] = found;
-        sketch.write(&store);
         for (task, standardise) in task::ALL.iter().flat_map(|task| [(task, true), (task, false)]) {
+            sketch.for_task(task.name()).write(&store);
             let mut settings = settings(&store, task.name(), "gcn");
             settings.data.standardise = standardise;
             let error = refused(settings, &path);
@@ -87,8 +87,8 @@ fn numbers_that_are_none_are_named_with_their_place() {
 fn metrics_of_other_tasks_are_refused_by_name() {
     let folder = tempfile::tempdir().unwrap();
     let (store, path) = (folder.path().join("store"), folder.path().join("run"));
-    Sketch::random(3, 20, 12).write(&store);
     for task in task::ALL {
+        Sketch::random(3, 20, 12).for_task(task.name()).write(&store);
         let (mut fitting, mut foreign) = (0, 0);
         for metric in metric::ALL {
             let mut settings = settings(&store, task.name(), "gcn");

@@ -65,14 +65,14 @@ pub fn vary(settings: &mut Settings, number: usize) {
 #[test]
 fn runs_in_pieces_are_whole_runs() {
     let folder = tempfile::tempdir().unwrap();
-    let store = folder.path().join("store");
-    let opened = Sketch::random(1, 30, 13).write(&store);
+    let stores = Sketch::random(1, 30, 13).write_both(&folder.path().join("store"));
     let mut number = 0;
     for task in task::ALL {
+        let opened = stores.of(task.name());
         for mode in MODES {
             for model in MODELS {
                 number += 1;
-                let mut settings = settings(&store, task.name(), model);
+                let mut settings = settings(opened.path(), task.name(), model);
                 settings.train.mode = mode;
                 settings.model.blocks = 1 + number % 2;
                 vary(&mut settings, number);

@@ -54,12 +54,12 @@ pub fn plain(store: &Store, task: &str, model: &str) -> Settings {
 #[test]
 fn windows_together_train_as_one_after_the_other() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Sketch::random(3, 13, 16).write(&folder.path().join("store"));
-    let sparse = Sketch::random(4, 13, 16).sparse().write(&folder.path().join("sparse"));
+    let stores = Sketch::random(3, 13, 16).write_both(&folder.path().join("store"));
+    let sparse = Sketch::random(4, 13, 16).sparse().write_both(&folder.path().join("sparse"));
     let mut turn = 0;
     for task in task::ALL {
         for recipe in zoo::ALL {
-            let store = if turn % 4 == 3 { &sparse } else { &store };
+            let store = if turn % 4 == 3 { &sparse } else { &stores }.of(task.name());
             let mut settings = plain(store, task.name(), recipe.name);
             settings.parallel.windows = 2 + turn % 7;
             settings.parallel.order = if turn % 3 == 2 { Order::Random } else { Order::Runs };

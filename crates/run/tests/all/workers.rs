@@ -97,10 +97,9 @@ fn left_traces(path: &Path, summary: &RunSummary, strategy: &str, workers: usize
 #[test]
 fn every_strategy_and_mode_is_the_run_of_one_worker() {
     let folder = tempfile::tempdir().unwrap();
-    let store = folder.path().join("store");
-    Sketch::random(1, 24, 13).write(&store);
+    let stores = Sketch::random(1, 24, 13).write_both(&folder.path().join("store"));
     for_all(|strategy, mode, task, model, turn| {
-        let mut settings = plain(&store, task, model);
+        let mut settings = plain(stores.of(task).path(), task, model);
         settings.train.mode = mode;
         settings.model.dropout = if turn % 2 == 0 { 0.2 } else { 0.0 };
         settings.parallel.windows = 1 + turn % 4;
@@ -142,14 +141,13 @@ fn training_sends_what_was_planned() {
 #[test]
 fn the_same_run_again_has_the_same_bytes() {
     let folder = tempfile::tempdir().unwrap();
-    let store = folder.path().join("store");
-    Sketch::random(3, 24, 13).write(&store);
+    let stores = Sketch::random(3, 24, 13).write_both(&folder.path().join("store"));
     for_all(|strategy, mode, task, model, turn| {
         // Whole runs against pieces, below, are the rest.
         if turn % 2 == 1 {
             return;
         }
-        let mut settings = shared(&settings(&store, task, model), strategy, 3);
+        let mut settings = shared(&settings(stores.of(task).path(), task, model), strategy, 3);
         (settings.train.mode, settings.train.epochs, settings.model.dropout) = (mode, 1, 0.2);
         settings.parallel.costs = "edges".into();
         let [one, other] = ["one", "other"].map(|name| folder.path().join(format!("{name}{turn}")));
@@ -164,10 +162,9 @@ fn the_same_run_again_has_the_same_bytes() {
 #[test]
 fn runs_in_pieces_with_workers_are_whole_runs() {
     let folder = tempfile::tempdir().unwrap();
-    let store = folder.path().join("store");
-    Sketch::random(4, 24, 13).write(&store);
+    let stores = Sketch::random(4, 24, 13).write_both(&folder.path().join("store"));
     for_all(|strategy, mode, task, model, turn| {
-        let mut settings = shared(&settings(&store, task, model), strategy, 2 + turn % 2);
+        let mut settings = shared(&settings(stores.of(task).path(), task, model), strategy, 2 + turn % 2);
         vary(&mut settings, turn);
         (settings.train.mode, settings.parallel.costs) = (mode, "edges".into());
         // Between windows, so that states have to be put together and taken apart again.

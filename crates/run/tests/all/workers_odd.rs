@@ -71,13 +71,13 @@ fn workers_without_work_change_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let mut turn = 0;
     for (name, sketch) in sketches() {
-        let store = folder.path().join(format!("store{turn}"));
-        sketch.write(&store);
+        let stores = sketch.write_both(&folder.path().join(format!("store{turn}")));
         for strategy in strategies() {
             let (mode, task) = (MODES[turn % 3], task::ALL[turn / 3 % task::ALL.len()].name());
             turn += 1;
             let mode = if cuts_windows(strategy) { mode } else { Mode::Windows };
-            let mut settings = plain(&store, task, ["t-gcn", "evolvegcn-h", "gat-lstm"][turn % 3]);
+            let mut settings =
+                plain(stores.of(task).path(), task, ["t-gcn", "evolvegcn-h", "gat-lstm"][turn % 3]);
             (settings.train.mode, settings.train.epochs) = (mode, 1);
             // More than vertices, and more than windows of an epoch.
             let workers = 5 + turn % 6;

@@ -22,6 +22,12 @@ pub(super) fn steps(count: std::ops::Range<usize>) -> impl Strategy<Value = Step
     prop::collection::vec(prop::collection::btree_set(pair, 0..14), count)
 }
 
+/// Every edge with its opposite.
+pub(super) fn mirrored(steps: &Steps) -> Steps {
+    let both = |&(source, target): &(Vertex, Vertex)| [(source, target), (target, source)];
+    steps.iter().map(|step| step.iter().flat_map(both).collect()).collect()
+}
+
 /// The edges of a step, in order.
 pub(super) fn edges(step: &BTreeSet<(Vertex, Vertex)>) -> Vec<Edge> {
     let mut edges: Vec<Edge> = step.iter().map(|&(source, target)| Edge::new(source, target)).collect();

@@ -19,14 +19,14 @@ use crate::config::{LINK_PREDICTION, Link, Settings};
 use crate::data::{Part, Split, largest_step};
 use crate::error::{Error, Result};
 use crate::forward::{Forward, Loss};
-use crate::halo::moved;
 use crate::random::Random;
-use crate::task::link::decoder::{self, Decoder, FACTS, Pairs, Pasts};
-use crate::task::link::judge::{Scorer, Trained};
+use crate::task::link::decoder::{self, Decoder, NAMES};
+use crate::task::link::judge::Scorer;
+use crate::task::link::pasts::{FACTS, Pasts};
 use crate::task::link::rules::{self, Past};
-use crate::task::link::spread::spread;
 use crate::task::link::tgb::Judged;
 use crate::task::link::{Purpose, Recent, Sampler};
+use crate::task::pairs::{Pairs, Seen, asked_about, both_ends, loss_of_pairs};
 
 /// The task.
 pub struct LinkPrediction;
@@ -74,11 +74,18 @@ impl Links {
         let each = if store.manifest().directed { 100 } else { 60 };
         let history = (store.structure_bytes()? / EDGE_BYTES).saturating_mul(each);
         require("the history of all pairs", history, "cut the data into fewer or later steps")?;
-        let (split, pasts) = (Split::by_time(store.steps().saturating_sub(1), settings)?, Pasts::new(store)?);
+        let window = match settings.link.baseline_window {
+            0 => settings.train.window,
+            steps => steps,
+        };
+        let split = Split::by_time(store.steps().saturating_sub(1), settings)?;
+        let pasts = Pasts::new(store, window)?;
         let mut targets = pasts.along.seen_targets(store.steps()).to_vec();
         targets.sort_unstable();
+        let last = split.samples(Part::Train).end;
+        let both = pasts.along.seen_sources(last).iter().chain(pasts.along.seen_targets(last));
         Ok(Links {
-            trained: Trained::new(&pasts.along, split.samples(Part::Train).end, store.vertices()),
+            seen: Seen::new(store.vertices(), both.copied()),
             split,
             pasts,
             targets,
@@ -89,10 +96,7 @@ impl Links {
             edges: largest_step(store)?,
             store: store.clone(),
             link: settings.link.clone(),
-            window: match settings.link.baseline_window {
-                0 => settings.train.window,
-                steps => steps,
-            },
+            window,
             seed: settings.train.seed,
             validation: Mutex::default(),
         })
@@ -108,8 +112,8 @@ pub(super) struct Links {
     pub(super) pasts: Pasts,
     /// Every vertex that is ever a target, ascending.
     pub(super) targets: Vec<Vertex>,
-    /// What training has seen.
-    pub(super) trained: Trained,
+    /// The vertices that training has seen.
+    pub(super) seen: Seen,
     /// What absent targets are drawn from in training, where that is not everything.
     recent: Option<Recent>,
     pub(super) link: Link,
@@ -125,10 +129,10 @@ impl Links {
     }
 
     fn scorer<'a>(&'a self, says: Says<'a>, t: Step) -> Result<Scorer<'a>> {
-        let pasts = self.link.history.then_some(&self.pasts);
+        let past = || self.link.history.then(|| self.pasts.at(t));
         Ok(match says {
             Says::Model(outputs, _) if !outputs.iter().all(|value| value.is_finite()) => Scorer::Lost,
-            Says::Model(outputs, params) => Scorer::Decoder(Decoder::new(outputs, pasts, params)?),
+            Says::Model(outputs, params) => Scorer::Decoder(Decoder::new(outputs, past(), params)?),
             Says::Baseline(name) => {
                 let kind = rules::ALL.iter().find(|kind| kind.name == name);
                 let unknown = || Error::settings("baseline", format!("there is none called {name}"));
@@ -139,8 +143,8 @@ impl Links {
         })
     }
 
-    /// The pairs of one step that are trained on, links first, and how many links there are.
-    fn drawn(&self, sample: Step, salt: u64) -> Result<(Pairs, usize)> {
+    /// The pairs of one step that are trained on, links first.
+    fn drawn(&self, sample: Step, salt: u64) -> Result<Pairs> {
         let edges = self.store.snapshot(sample + 1)?.edges;
         let seed = Random::new(self.seed).stream(PAIRS).word(salt);
         let sampler = Sampler { recent: self.recent.as_ref(), ..self.sampler(seed) };
@@ -153,18 +157,20 @@ impl Links {
         let sources: Vec<Vertex> = sources.chain(repeated).collect();
         let targets: Vec<Vertex> = links.iter().map(|link| link.target()).chain(absent).collect();
         let facts = if self.link.history {
-            let pairs = sources.par_iter().zip(&targets).with_min_len(256);
-            pairs.flat_map_iter(|(&u, &v)| self.pasts.facts(u, v, sample)).collect()
+            let (past, pairs) = (self.pasts.at(sample), sources.par_iter().zip(&targets).with_min_len(256));
+            pairs.flat_map_iter(|(&u, &v)| past.facts(u, v)).collect()
         } else {
             Vec::new()
         };
-        Ok((Pairs { sources, targets, facts }, links.len()))
+        let mut truth = vec![0.0; sources.len()];
+        truth[..links.len()].fill(1.0);
+        Ok(Pairs { sources, targets, truth, facts })
     }
 }
 
 impl Links {
     /// How much each pair counts, where links count otherwise than others.
-    fn weights(&self, tape: &mut Tape<'_>, truth: &[f32]) -> Result<Option<Var>> {
+    fn weights(&self, tape: &mut Tape<'_>, truth: &[f32]) -> kymo_tensor::Result<Option<Var>> {
         let weight = self.link.weight as f32;
         if weight == 1.0 {
             return Ok(None);
@@ -172,11 +178,6 @@ impl Links {
         let weights: Vec<f32> = truth.iter().map(|&linked| if linked > 0.0 { weight } else { 1.0 }).collect();
         Ok(Some(tape.copied(Shape::new(weights.len(), 1), &weights)?))
     }
-}
-
-fn both_ends(tape: &mut Tape<'_>, embedding: Var, extra: &[Var]) -> kymo_tensor::Result<Var> {
-    let ends = decoder::ends(tape, embedding, extra)?;
-    tape.concatenate_columns(&ends)
 }
 
 impl Goal for Links {
@@ -194,59 +195,22 @@ impl Goal for Links {
         at: &[(usize, Step)],
         salt: u64,
     ) -> Result<Option<Loss<'a>>> {
-        let mut steps = Vec::with_capacity(at.len());
-        let mut count = 0;
-        for &(place, sample) in at {
-            let (pairs, links) = self.drawn(sample, salt)?;
-            // A pair counts where its source does.
-            let (pairs, links) = match forward.some_targets() {
-                None => (pairs, links),
-                Some(_) => pairs.with_sources(links, |source| forward.counts(source)),
-            };
-            count += pairs.sources.len();
-            steps.push((place, pairs, links));
-        }
+        let steps = asked_about(forward, at, |sample| self.drawn(sample, salt))?;
+        let count: usize = steps.iter().map(|(_, pairs)| pairs.len()).sum();
         if count == 0 {
             return Ok(None);
         }
-        let embeddings = forward.all_rows()?;
-        let (tape, params, cells) = (&mut *forward.tape, forward.params, forward.cells);
-        let extra = decoder::OF_VERTICES
-            .iter()
-            .map(|name| params.get(name))
-            .collect::<kymo_tensor::Result<Vec<_>>>()?;
-        let mut losses = Vec::with_capacity(steps.len());
-        for (place, pairs, links) in steps {
-            let length = pairs.sources.len();
-            if length == 0 {
-                continue;
-            }
-            let mut truth = vec![0.0; length];
-            truth[..links].fill(1.0);
-            let mut ends = decoder::ends(tape, embeddings[place], &extra)?;
-            let pairs = match cells {
-                None => pairs,
-                // A pair is scored where its source is; its target comes from elsewhere.
-                Some((cells, window)) => {
-                    let dealt = spread(cells, &window.owners[place], &window.own[place], &pairs);
-                    truth = dealt.kept.iter().map(|&pair| truth[pair]).collect();
-                    let beyond =
-                        moved(tape, &window.group, &Arc::new(dealt.route), window.tag(place), ends[1])?;
-                    ends[1] = tape.concatenate_rows(&[ends[1], beyond])?;
-                    dealt.pairs
-                }
-            };
-            let scores = decoder::scores(tape, params, ends, pairs)?;
-            let weights = self.weights(tape, &truth)?;
-            let truth = tape.copied(Shape::new(truth.len(), 1), &truth)?;
-            losses.push(tape.binary_cross_entropy(scores, truth, weights, 1.0 / count as f32)?);
-        }
-        Ok(Some(Loss::Taken(tape.add_all(&losses)?)))
+        let errors = |tape: &mut Tape<'a>, scores: Var, truth: &[f32]| {
+            let weights = self.weights(tape, truth)?;
+            let truth = tape.copied(Shape::new(truth.len(), 1), truth)?;
+            tape.binary_cross_entropy(scores, truth, weights, 1.0 / count as f32)
+        };
+        Ok(Some(loss_of_pairs(forward, &NAMES, steps, errors)?))
     }
 
     fn pairs(&self, at: &[(usize, Step)], salt: u64) -> Result<Vec<Asked>> {
         let of = |&(_, sample): &(usize, Step)| {
-            let (pairs, _) = self.drawn(sample, salt)?;
+            let pairs = self.drawn(sample, salt)?;
             Ok((sample, pairs.sources.into_iter().zip(pairs.targets).collect()))
         };
         at.iter().map(of).collect()
@@ -297,7 +261,7 @@ impl Goal for Links {
 
     fn outputs(&self, forward: &mut Forward<'_, '_>) -> Result<Vec<f32>> {
         let width = 2 * forward.model.width();
-        Ok(forward.last_rows(width, &decoder::OF_VERTICES, both_ends)?)
+        Ok(forward.last_rows(width, &NAMES.of_vertices, both_ends)?)
     }
 
     fn judge(&self, part: Part, sample: Step, says: Says<'_>, tallies: &mut Tallies) -> Result<()> {
@@ -313,7 +277,7 @@ impl Goal for Links {
         let vertices = self.store.vertices();
         let best = |source: Vertex| {
             let mut scores = vec![0.0; vertices];
-            scorer.rows(&[source], sample, &mut scores);
+            scorer.rows(&[source], &mut scores);
             // Where no vertex was ever linked to itself, none will be.
             let loops = self.store.manifest().self_loops > 0;
             let mut order: Vec<Vertex> = (0..vertices as Vertex).filter(|&v| loops || v != source).collect();

@@ -9,9 +9,9 @@ use kymo_model::metric::{Evidence, Needs};
 use rayon::prelude::*;
 
 use super::super::Tallies;
+use super::super::pairs::SLICES;
 use super::decoder::Decoder;
 use super::goal::Links;
-use super::history::History;
 use super::rules::Rule;
 use super::tgb::{Judged, Known};
 use super::{BySource, Purpose};
@@ -20,38 +20,6 @@ use crate::error::Result;
 
 /// Pairs without a link for every source, as ROLAND judges.
 const BY_SOURCE: usize = 1000;
-
-/// Which vertices training has seen.
-pub(super) struct Trained {
-    /// The last step of the training part.
-    pub(super) last: Step,
-    /// Whether the vertex had an edge in that part, in either direction.
-    seen: Vec<bool>,
-}
-
-impl Trained {
-    /// Those that had an edge up to step `last`.
-    pub(super) fn new(history: &History, last: Step, vertices: usize) -> Trained {
-        let mut seen = vec![false; vertices];
-        let both = history.seen_sources(last).iter().chain(history.seen_targets(last));
-        both.for_each(|&vertex| seen[vertex as usize] = true);
-        Trained { last, seen }
-    }
-
-    /// Which of [`SLICES`] a link belongs to.
-    fn slice(&self, link: &Edge) -> usize {
-        let is_new = |vertex: Vertex| usize::from(!self.seen.get(vertex as usize).copied().unwrap_or(false));
-        2 * is_new(link.source()) + is_new(link.target())
-    }
-}
-
-/// Links by whether training has seen their ends.
-const SLICES: [&str; 4] = [
-    "seen source, seen target",
-    "seen source, new target",
-    "new source, seen target",
-    "new source, new target",
-];
 
 /// Who scores pairs.
 pub(super) enum Scorer<'a> {
@@ -63,9 +31,9 @@ pub(super) enum Scorer<'a> {
 }
 
 impl Scorer<'_> {
-    pub(super) fn scores(&self, pairs: &[(Vertex, Vertex)], t: Step) -> Vec<f32> {
+    pub(super) fn scores(&self, pairs: &[(Vertex, Vertex)]) -> Vec<f32> {
         match self {
-            Scorer::Decoder(decoder) => decoder.scores(pairs, t),
+            Scorer::Decoder(decoder) => decoder.scores(pairs),
             Scorer::Rule(rule) => {
                 pairs.par_iter().with_min_len(256).map(|&(u, v)| rule.score(u, v)).collect()
             }
@@ -74,9 +42,9 @@ impl Scorer<'_> {
     }
 
     /// The scores of sources against all vertices, source after source.
-    pub(super) fn rows(&self, sources: &[Vertex], t: Step, out: &mut [f32]) {
+    pub(super) fn rows(&self, sources: &[Vertex], out: &mut [f32]) {
         match self {
-            Scorer::Decoder(decoder) => decoder.rows(sources, t, out),
+            Scorer::Decoder(decoder) => decoder.rows(sources, out),
             Scorer::Rule(rule) => {
                 let rows = out.chunks_exact_mut(out.len().checked_div(sources.len()).unwrap_or(0).max(1));
                 sources.iter().zip(rows).for_each(|(&source, row)| rule.row(source, row));
@@ -110,7 +78,10 @@ impl Links {
             }
             false => {
                 // Within training, what it has seen is what it has seen so far.
-                let known = Known { targets: &self.targets, trained: self.trained.last.min(sample) };
+                let known = Known {
+                    targets: &self.targets,
+                    trained: self.split.samples(Part::Train).end.min(sample),
+                };
                 sampler.as_tgb(sample, edges, links, each, known)
             }
         });
@@ -131,9 +102,9 @@ impl Links {
         let judged = &*self.judged(sample, edges, part, needs == Needs::Balanced);
         let links = judged.links.iter();
         let pairs: Vec<(Vertex, Vertex)> = links.map(|link| (link.source(), link.target())).collect();
-        let present = score(scorer, &pairs, sample, tallies);
+        let present = score(scorer, &pairs, tallies);
         let pairs: Vec<(Vertex, Vertex)> = judged.sources().zip(judged.targets.iter().copied()).collect();
-        let absent = score(scorer, &pairs, sample, tallies);
+        let absent = score(scorer, &pairs, tallies);
         let starts = &judged.starts[..];
         tallies.add(needs, &Evidence::Sampled { present: &present, starts, absent: &absent });
         if tallies.are_sliced() {
@@ -150,7 +121,10 @@ impl Links {
         tallies: &mut Tallies,
     ) {
         for (number, name) in SLICES.into_iter().enumerate() {
-            let belongs = |link: &usize| self.trained.slice(&judged.links[*link]) == number;
+            let belongs = |link: &usize| {
+                let link = judged.links[*link];
+                self.seen.slice(link.source(), link.target()) == number
+            };
             let links: Vec<usize> = (0..judged.links.len()).filter(belongs).collect();
             let (mut starts, mut pairs) = (vec![0], Vec::new());
             for &link in &links {
@@ -169,10 +143,10 @@ impl Links {
         let sources = grouped.sources.iter().zip(grouped.starts.windows(2));
         let sources = sources.flat_map(|(&source, range)| std::iter::repeat_n(source, range[1] - range[0]));
         let pairs: Vec<(Vertex, Vertex)> = sources.zip(grouped.targets.iter().copied()).collect();
-        let present = score(scorer, &pairs, sample, tallies);
+        let present = score(scorer, &pairs, tallies);
         let sources = grouped.sources.iter().flat_map(|&source| std::iter::repeat_n(source, BY_SOURCE));
         let pairs: Vec<(Vertex, Vertex)> = sources.zip(grouped.absent.iter().copied()).collect();
-        let absent = score(scorer, &pairs, sample, tallies);
+        let absent = score(scorer, &pairs, tallies);
         let (starts, present, absent) = (&grouped.starts[..], &present[..], &absent[..]);
         tallies.add(Needs::PerSource, &Evidence::PerSource { starts, present, absent });
     }
@@ -202,7 +176,7 @@ impl Links {
             let vertices = self.store.vertices();
             let rows = snapshot.by_source(vertices);
             let starts: Vec<usize> = rows.starts.iter().map(|&start| start as usize).collect();
-            let scores = |sources: &[Vertex], out: &mut [f32]| scorer.rows(sources, sample, out);
+            let scores = |sources: &[Vertex], out: &mut [f32]| scorer.rows(sources, out);
             let (starts, targets) = (&starts[..], &rows.columns[..]);
             tallies.add(Needs::AllPairs, &Evidence::AllPairs { vertices, starts, targets, scores: &scores });
         }
@@ -211,9 +185,9 @@ impl Links {
 }
 
 /// The scores of pairs; the time they take is that of the model.
-fn score(scorer: &Scorer<'_>, pairs: &[(Vertex, Vertex)], t: Step, tallies: &mut Tallies) -> Vec<f32> {
+fn score(scorer: &Scorer<'_>, pairs: &[(Vertex, Vertex)], tallies: &mut Tallies) -> Vec<f32> {
     let begun = Instant::now();
-    let scores = scorer.scores(pairs, t);
+    let scores = scorer.scores(pairs);
     tallies.scoring += begun.elapsed();
     scores
 }

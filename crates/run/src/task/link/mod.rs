@@ -15,10 +15,10 @@ mod fixture;
 mod goal;
 mod history;
 mod judge;
+mod pasts;
 mod recent;
 mod rules;
 mod sample;
-mod spread;
 mod tgb;
 
 pub use by_source::BySource;

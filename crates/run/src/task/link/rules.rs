@@ -82,21 +82,30 @@ impl Rule for NewFirst {
 }
 
 /// The recent links of a target, the same for every source.
-struct Popular(Vec<f32>);
+pub(super) struct Popular(Vec<f32>);
 
 impl Popular {
-    fn recently(past: Past<'_>) -> Popular {
+    pub(super) fn recently(past: Past<'_>) -> Popular {
         let mut counts = vec![0.0; past.vertices];
         for (_, target, steps) in past.history.pairs_within(past.recent()) {
             counts[target as usize] += steps as f32;
         }
         Popular(counts)
     }
+
+    /// The links of a target.
+    pub(super) fn count(&self, target: Vertex) -> f32 {
+        self.0.get(target as usize).copied().unwrap_or(0.0)
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        4 * self.0.len()
+    }
 }
 
 impl Rule for Popular {
     fn score(&self, _: Vertex, target: Vertex) -> f32 {
-        self.0.get(target as usize).copied().unwrap_or(0.0)
+        self.count(target)
     }
 }
 
@@ -128,14 +137,14 @@ impl Rule for Attachment {
 
 /// How many vertices were linked to both lately, in whichever direction (Liben-Nowell and Kleinberg, "The
 /// link-prediction problem for social networks", 2007).
-struct CommonNeighbours {
+pub(super) struct CommonNeighbours {
     /// The neighbours of `u` are `neighbours[starts[u]..starts[u + 1]]`, ascending.
     starts: Vec<usize>,
     neighbours: Vec<Vertex>,
 }
 
 impl CommonNeighbours {
-    fn new(past: Past<'_>) -> CommonNeighbours {
+    pub(super) fn new(past: Past<'_>) -> CommonNeighbours {
         let mut pairs: Vec<(Vertex, Vertex)> = Vec::new();
         for (source, target, _) in past.history.pairs_within(past.recent()).filter(|(u, v, _)| u != v) {
             pairs.extend([(source, target), (target, source)]);
@@ -154,10 +163,9 @@ impl CommonNeighbours {
             None => &[],
         }
     }
-}
 
-impl Rule for CommonNeighbours {
-    fn score(&self, source: Vertex, target: Vertex) -> f32 {
+    /// How many neighbours two vertices have in common.
+    pub(super) fn count(&self, source: Vertex, target: Vertex) -> f32 {
         let (mut few, mut many) = (self.of(source), self.of(target));
         if few.len() > many.len() {
             std::mem::swap(&mut few, &mut many);
@@ -165,13 +173,26 @@ impl Rule for CommonNeighbours {
         few.iter().filter(|vertex| many.binary_search(vertex).is_ok()).count() as f32
     }
 
+    /// The neighbours of a vertex's neighbours, each as often as there is a way to it.
+    pub(super) fn beyond(&self, vertex: Vertex) -> impl Iterator<Item = Vertex> + '_ {
+        self.of(vertex).iter().flat_map(|&middle| self.of(middle)).copied()
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        8 * self.starts.len() + 4 * self.neighbours.len()
+    }
+}
+
+impl Rule for CommonNeighbours {
+    fn score(&self, source: Vertex, target: Vertex) -> f32 {
+        self.count(source, target)
+    }
+
     fn row(&self, source: Vertex, out: &mut [f32]) {
         out.fill(0.0);
-        for &middle in self.of(source) {
-            for &target in self.of(middle) {
-                if let Some(score) = out.get_mut(target as usize) {
-                    *score += 1.0;
-                }
+        for target in self.beyond(source) {
+            if let Some(score) = out.get_mut(target as usize) {
+                *score += 1.0;
             }
         }
     }

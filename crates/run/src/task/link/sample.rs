@@ -7,6 +7,7 @@
 use kymo_graph::snapshot::{Edge, Step, Vertex};
 use rayon::prelude::*;
 
+use super::super::pairs::chosen;
 use super::history::History;
 use super::recent::Recent;
 use crate::random::Random;
@@ -164,15 +165,7 @@ impl Sampler<'_> {
     /// A sample of `count` of these links without repetition, in order; all of them if `count` is 0 or not
     /// below their number.
     pub fn choose(&self, links: &[Edge], count: usize, purpose: Purpose, t: Step) -> Vec<Edge> {
-        let mut chosen = links.to_vec();
-        if count > 0 && count < links.len() {
-            // Hashes of different links differ, so the smallest ones are a sample without ties.
-            let draws = self.draws(purpose, t, 0);
-            chosen.select_nth_unstable_by_key(count, |link| draws.word(link.key()));
-            chosen.truncate(count);
-        }
-        chosen.sort_unstable();
-        chosen
+        chosen(links, count, &self.draws(purpose, t, 0))
     }
 }
 

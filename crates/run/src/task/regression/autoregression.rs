@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 
 use kymo_graph::Step;
 
+use super::super::least_squares::LeastSquares;
 use super::forecast::{Forecast, Known, Signal};
 use super::latest::Latest;
-use super::least_squares::LeastSquares;
 use crate::error::Result;
 
 /// The most steps that are looked back at.

@@ -2,9 +2,9 @@
 
 use kymo_graph::Step;
 
+use super::super::least_squares::LeastSquares;
 use super::forecast::{Forecast, Known, Signal};
 use super::latest::Latest;
-use super::least_squares::LeastSquares;
 use crate::error::Result;
 
 struct Blend {

@@ -9,7 +9,6 @@ mod blend;
 mod columns;
 mod forecast;
 mod latest;
-mod least_squares;
 mod loss;
 mod seasonal;
 mod start;

@@ -4,11 +4,12 @@
 
 use kymo_model::Params;
 
+use super::super::begin_with;
+use super::super::least_squares::LeastSquares;
 use super::Values;
-use super::least_squares::LeastSquares;
 use super::loss::NAMES;
 use crate::data::Part;
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// Rows that weights are fitted on: more do not change so few numbers.
 const ROWS: usize = 1 << 17;
@@ -64,18 +65,8 @@ impl Values {
 impl Start {
     /// Puts it into the parameters of the head.
     pub(super) fn put(&self, params: &mut Params) -> Result<()> {
-        let mut set = |name: &str, values: Option<&[f32]>| {
-            let place = params.get_mut(name).filter(|place| values.is_none_or(|v| v.len() == place.len()));
-            let place =
-                place.ok_or_else(|| Error::Bug(format!("{name} is missing, or of another length")))?;
-            match values {
-                Some(values) => place.copy_from_slice(values),
-                None => place.fill(0.0),
-            }
-            Ok::<(), Error>(())
-        };
-        set(NAMES[0], None)?;
-        set(NAMES[1], Some(&self.bias))?;
-        set(NAMES[2], Some(&self.weights))
+        begin_with(params, NAMES[0], None)?;
+        begin_with(params, NAMES[1], Some(&self.bias))?;
+        begin_with(params, NAMES[2], Some(&self.weights))
     }
 }

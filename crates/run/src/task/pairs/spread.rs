@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use kymo_graph::Vertex;
 use kymo_plan::{Ownership, Route};
 
-use super::decoder::{FACTS, Pairs};
+use super::Pairs;
 use crate::halo::Cells;
 
 /// What a worker has to do.
@@ -17,6 +17,7 @@ pub struct Dealt {
     /// elsewhere.
     pub pairs: Pairs,
     /// Which they are among all.
+    #[cfg(test)]
     pub kept: Vec<usize>,
     /// How the targets come.
     pub route: Route,
@@ -51,18 +52,17 @@ pub fn spread(cells: &Cells, place: &Ownership, own: &[Vertex], pairs: &Pairs) -
         owner if owner == rank => row(target),
         owner => (own.len() + wanted.partition_point(|&other| other < (owner, target))) as u32,
     };
-    let facts = match pairs.facts.is_empty() {
-        true => Vec::new(),
-        false => kept.iter().flat_map(|&pair| pairs.facts[pair * FACTS..][..FACTS].to_vec()).collect(),
-    };
+    let [truth, facts] = pairs.told(&kept);
     let local = Pairs {
         sources: kept.iter().map(|&pair| row(pairs.sources[pair])).collect(),
         targets: kept.iter().map(|&pair| target_row(pairs.targets[pair])).collect(),
+        truth,
         facts,
     };
     let sends = sends.into_iter().map(|rows| rows.into_iter().map(row).collect()).collect();
     Dealt {
         pairs: local,
+        #[cfg(test)]
         kept,
         route: Route { rank, rows_in: own.len(), rows_out: wanted.len(), sends, receives },
     }
@@ -76,6 +76,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    /// Numbers that are known of each pair, where some are.
+    const FACTS: usize = 3;
     use crate::workers::WorkerGroup;
 
     /// Owners of some vertices, and pairs of them, the same one perhaps several times.
@@ -101,7 +104,8 @@ mod tests {
             let fact = |pair: usize, number: usize| (pair * FACTS + number) as f32;
             let all = (0..raw.len()).flat_map(|pair| (0..FACTS).map(move |number| fact(pair, number)));
             let facts = if with_facts { all.collect() } else { Vec::new() };
-            let pairs = Pairs { sources, targets, facts };
+            let truth = (0..raw.len()).map(|pair| pair as f32).collect();
+            let pairs = Pairs { sources, targets, truth, facts };
             let dealt: Vec<(Vec<Vertex>, Dealt)> = WorkerGroup::in_process(workers)
                 .into_iter()
                 .map(|group| {
@@ -144,6 +148,7 @@ mod tests {
                     let (source, target) = (dealt.pairs.sources[place], dealt.pairs.targets[place]);
                     prop_assert!((source as usize) < own.len(), "a source is elsewhere");
                     prop_assert_eq!((rows[source as usize], rows[target as usize]), raw[pair]);
+                    prop_assert_eq!(dealt.pairs.truth[place], pair as f32);
                     if with_facts {
                         let facts = &dealt.pairs.facts[place * FACTS..][..FACTS];
                         prop_assert!((0..FACTS).all(|number| facts[number] == fact(pair, number)));
