@@ -10,7 +10,7 @@ use kymo::graph::{Progress, Step, generate};
 use kymo::model::Slot;
 use kymo::model::metric::{Evidence, Needs};
 use kymo::run::Split;
-use kymo::run::forward::{Forward, Loss};
+use kymo::run::forward::{Forward, Loss, Outputs};
 use kymo::run::task::{Goal, Says, Table, Tallies, Task};
 use kymo::tensor::Shape;
 use kymo::{Error, Part, Predict, Result, Run, Settings, Silent, Store};
@@ -102,7 +102,7 @@ impl Goal for Degrees {
         Ok(Some(loss))
     }
 
-    fn outputs(&self, forward: &mut Forward<'_, '_>) -> Result<Vec<f32>> {
+    fn outputs<'a>(&self, forward: &mut Forward<'_, 'a>) -> Result<Outputs<'a>> {
         Ok(forward.last_rows(1, &HEAD, |tape, embedding, head| tape.linear(embedding, head[0], head[1]))?)
     }
 

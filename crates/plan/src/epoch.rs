@@ -250,9 +250,9 @@ impl EpochPlan {
     }
 }
 
-/// The worker that evaluates a sample, where each sees whole windows: they take turns.
-pub fn evaluator(sample: Step, workers: usize) -> usize {
-    sample % workers.max(1)
+/// The worker that evaluates a sample, where each sees whole windows: they take turns, a run of samples each.
+pub fn evaluator(sample: Step, workers: usize, run: usize) -> usize {
+    sample / run.max(1) % workers.max(1)
 }
 
 /// Iterations that are printed; more are counted.

@@ -2,10 +2,12 @@
 //! computed. Touches the tape, the model and rows of other workers; knows no optimiser and no file.
 
 mod loss;
+mod outputs;
 mod state;
 
 use loss::OfStep;
 pub use loss::{Loss, RowsLoss, take};
+pub use outputs::{Outputs, Written};
 pub use state::{RecurrentState, StateVars};
 
 use std::ops::Range;
@@ -196,21 +198,24 @@ impl<'p, 'a> Forward<'p, 'a> {
     }
 
     /// What `head` makes of the embeddings at the last step: `width` numbers for each vertex here.
-    pub fn last_rows<F>(&mut self, width: usize, names: &'static [&'static str], head: F) -> Result<Vec<f32>>
+    pub fn last_rows<F>(
+        &mut self,
+        width: usize,
+        names: &'static [&'static str],
+        head: F,
+    ) -> Result<Outputs<'a>>
     where
         F: Fn(&mut Tape<'_>, Var, &[Var]) -> Result<Var> + Send + Sync + 'a,
     {
         let last = self.exchanged.steps.len().saturating_sub(1);
-        let rows_of_all = Arc::new(Mutex::new(vec![vec![0.0; self.own(last).len() * width]]));
-        let written = rows_of_all.clone();
+        let written = Written::new(self.own(last).len() * width);
+        let all = written.clone();
         let loss = self.loss_of_rows(names, &[last], move |tape, _, rows, step, extra| {
             let made = head(tape, step, extra)?;
-            keep(tape, &rows, &[made], &written)?;
+            all.keep(tape, &rows, made)?;
             Ok(tape.filled(Shape::SCALAR, 0.0))
         })?;
-        self.take(loss)?;
-        let mut all = rows_of_all.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        Ok(all.pop().unwrap_or_default())
+        Ok(Outputs { loss, written })
     }
 }
 

@@ -111,8 +111,8 @@ pub fn check_needs(context: &RunContext, at_once: usize) -> Result<()> {
 /// Bytes of buffers that a window takes for each vertex, and whatever their number, found out by training on
 /// two small graphs and seeing what the larger one takes more.
 pub(super) fn buffers(context: &RunContext) -> Result<[u64; 2]> {
-    // What the model says of every vertex is read and judged.
-    let outputs = 8 * context.model.width() as u64;
+    // What the model says of every vertex is read and judged, of all windows that are run together.
+    let outputs = 8 * (context.model.width() * context.together[0]) as u64;
     // On a GPU, rows are there: its own estimate counts them.
     if context.settings.run.device != "cpu" {
         return Ok([outputs, 0]);

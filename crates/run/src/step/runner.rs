@@ -11,7 +11,7 @@ use kymo_tensor::{Arena, Device, Of, Shape, Tape, Var};
 
 use super::context::RunContext;
 use crate::data::{Loaded, Snapshots};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::forward::{self, Forward, Loss, Matrices, RecurrentState, StateVars};
 use crate::halo::{self, Cells, Pass};
 use crate::replica::Replica;
@@ -83,30 +83,6 @@ impl Runner {
     /// Reads a window.
     pub fn load(&self, window: &Range<Step>) -> Result<Read> {
         self.snapshots.window(window)
-    }
-
-    /// Runs one window and hands it to `finish` after its exchange; the state that it leaves, if that is
-    /// wanted.
-    pub fn run<T>(
-        &self,
-        replica: &Replica,
-        run: WindowRun<'_>,
-        finish: impl FnOnce(&dyn Goal, Forward<'_, '_>) -> Result<T>,
-    ) -> Result<(T, Option<RecurrentState>)> {
-        let (mut done, mut finish) = (None, Some(finish));
-        let (_, after) = self.learn(
-            replica,
-            run,
-            |goal, forward, _| {
-                if let Some(finish) = finish.take() {
-                    done = Some(finish(goal, forward)?);
-                }
-                Ok(None)
-            },
-            |_, _, _| Ok(()),
-        )?;
-        let done = done.ok_or_else(|| Error::Bug("there was no window to run".into()))?;
-        Ok((done, after))
     }
 
     /// Runs windows together: `lose` says what the loss of each is, told by its number, after its exchange;

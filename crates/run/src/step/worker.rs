@@ -21,7 +21,7 @@ use super::times::WindowTimes;
 use crate::config::{Mode, Settings, device};
 use crate::data::{Loaded, Reading, Room, Sizes, Snapshots, Split, Surroundings, WholeSteps, whole_bytes};
 use crate::error::{Error, Result};
-use crate::forward::{Forward, RecurrentState};
+use crate::forward::{Forward, Outputs, RecurrentState, Written};
 use crate::halo::{Cells, Pass};
 use crate::merge::{GradientSum, Merge, Merged};
 use crate::random::Random;
@@ -369,7 +369,8 @@ impl Worker {
                 let loss = goal.loss(&mut forward, &context.losses_at(steps), *salt)?;
                 if loss.is_none() {
                     // The state goes on, whether there is something to learn or not.
-                    goal.outputs(&mut forward)?;
+                    let outputs = goal.outputs(&mut forward)?;
+                    forward.take(outputs.loss)?;
                 }
                 Ok(loss)
             },
@@ -429,25 +430,25 @@ impl Worker {
         Err(Error::Diverged(problem))
     }
 
-    /// What the model outputs at the last step of a window, and the state that the window leaves, if that is
-    /// wanted.
+    /// What the model outputs at the last step of each of these windows, which overlap where they are
+    /// several, and the state that the last one leaves, if that is wanted.
     pub fn evaluate(
         &mut self,
-        steps: Range<Step>,
+        windows: &[Range<Step>],
         before: Option<&RecurrentState>,
         hand_over: bool,
-    ) -> Result<(Vec<f32>, Option<RecurrentState>)> {
-        self.at_last(steps, before, hand_over, |goal, mut forward| goal.outputs(&mut forward))
+    ) -> Result<(Vec<Vec<f32>>, Option<RecurrentState>)> {
+        self.at_last(windows, before, hand_over, |goal, forward| goal.outputs(forward))
     }
 
-    /// The embeddings of the vertices here at the last step of a window: what the task's head reads.
+    /// The embeddings of the vertices here at the last step of each window: what the task's head reads.
     pub fn embed(
         &mut self,
-        steps: Range<Step>,
+        windows: &[Range<Step>],
         before: Option<&RecurrentState>,
         hand_over: bool,
-    ) -> Result<(Vec<f32>, Option<RecurrentState>)> {
-        self.at_last(steps, before, hand_over, |_, mut forward| {
+    ) -> Result<(Vec<Vec<f32>>, Option<RecurrentState>)> {
+        self.at_last(windows, before, hand_over, |_, forward| {
             let width = forward.model.width();
             Ok(forward.last_rows(width, &[], |_, rows, _| Ok(rows))?)
         })
@@ -455,24 +456,34 @@ impl Worker {
 
     fn at_last(
         &mut self,
-        steps: Range<Step>,
+        windows: &[Range<Step>],
         before: Option<&RecurrentState>,
         hand_over: bool,
-        read: impl FnOnce(&dyn Goal, Forward<'_, '_>) -> Result<Vec<f32>>,
-    ) -> Result<(Vec<f32>, Option<RecurrentState>)> {
+        read: impl for<'a> Fn(&dyn Goal, &mut Forward<'_, 'a>) -> Result<Outputs<'a>>,
+    ) -> Result<(Vec<Vec<f32>>, Option<RecurrentState>)> {
+        let start = windows.iter().map(|window| window.start).min().unwrap_or(0);
+        let steps = start..windows.iter().map(|window| window.end).max().unwrap_or(start);
         let (loaded, _) = self.load(&steps)?;
         let begun = Instant::now();
         let pass = Pass { epoch: self.epoch, trains: false };
-        let (targets, loaded) = (&Targets::All, &loaded);
-        let windows = std::slice::from_ref(&steps);
-        let measures = false;
+        let (targets, loaded, measures) = (&Targets::All, &loaded, false);
         let run = WindowRun { steps: &steps, loaded, windows, targets, before, hand_over, pass, measures };
         let recorder = self.group.recorder.clone();
-        let evaluating = recorder.open(Kind::Evaluate, "window");
-        let done = self.runner.run(&self.replica, run, read);
+        let evaluating = recorder.open(Kind::Evaluate, if windows.len() > 1 { "windows" } else { "window" });
+        let mut written = Vec::with_capacity(windows.len());
+        let (_, after) = self.runner.learn(
+            &self.replica,
+            run,
+            |goal, mut forward, _| {
+                let outputs = read(goal, &mut forward)?;
+                written.push(outputs.written);
+                Ok(Some(outputs.loss))
+            },
+            |_, _, _| Ok(()),
+        )?;
         drop(evaluating);
         self.clock.add(Work::Predict, begun.elapsed());
-        done
+        Ok((written.iter().map(Written::read).collect(), after))
     }
 
     /// Gathers the state of all vertices at every worker, for a checkpoint. All workers come here together.

@@ -21,7 +21,7 @@ use crate::config::Settings;
 use crate::config::machine::Need;
 use crate::data::{Part, Split};
 use crate::error::{Error, Result};
-use crate::forward::{Forward, Loss};
+use crate::forward::{Forward, Loss, Outputs};
 
 /// Something that can be asked of a model.
 pub trait Task: Send + Sync {
@@ -125,7 +125,7 @@ pub trait Goal: Send + Sync {
     }
 
     /// What the model says at the last step of a window, in plain numbers that [`Goal::judge`] understands.
-    fn outputs(&self, forward: &mut Forward<'_, '_>) -> Result<Vec<f32>>;
+    fn outputs<'a>(&self, forward: &mut Forward<'_, 'a>) -> Result<Outputs<'a>>;
 
     /// Shows the metrics what a model or a baseline says at a sample.
     fn judge(&self, part: Part, sample: Step, says: Says<'_>, tallies: &mut Tallies) -> Result<()>;

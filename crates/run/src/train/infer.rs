@@ -1,5 +1,6 @@
 //! What a model outputs at samples, brought together at the first worker.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 
 use kymo_graph::Step;
@@ -14,6 +15,27 @@ fn window(sample: Step, length: usize) -> Range<Step> {
     (sample + 1).saturating_sub(length)..sample + 1
 }
 
+/// How many samples in a row are one worker's: as many windows as it runs together, which have most of their
+/// steps in common.
+fn run_length(worker: &Worker) -> usize {
+    match worker.cells() {
+        Some(_) => 1,
+        None => worker.context.together[0],
+    }
+}
+
+/// The worker that evaluates a sample, and the windows of the samples that it runs together with it, from
+/// this one on.
+fn turn(worker: &Worker, sample: Step, samples: &Range<Step>) -> (usize, Vec<Range<Step>>) {
+    let (length, span) = (worker.context.window, worker.context.span());
+    let run = run_length(worker);
+    let end = (sample / run * run).saturating_add(run).min(samples.end);
+    let first = window(sample, length);
+    let fits = |window: &Range<Step>| window.start < window.end && window.end - first.start <= span;
+    let windows = (sample..end).map(|sample| window(sample, length)).take_while(fits).collect();
+    (evaluator(sample, worker.group.size(), run), windows)
+}
+
 /// The windows that this worker goes through for the outputs at samples, in order.
 pub fn windows(worker: &Worker, samples: Range<Step>) -> Vec<Range<Step>> {
     let shares_windows = worker.cells().is_some();
@@ -22,7 +44,8 @@ pub fn windows(worker: &Worker, samples: Range<Step>) -> Vec<Range<Step>> {
         return (0..samples.end).filter(|_| is_here).map(|step| step..step + 1).collect();
     }
     let (length, rank, size) = (worker.context.window, worker.group.rank(), worker.group.size());
-    let mine = samples.filter(|&sample| shares_windows || evaluator(sample, size) == rank);
+    let run = run_length(worker);
+    let mine = samples.filter(|&sample| shares_windows || evaluator(sample, size, run) == rank);
     mine.map(|sample| window(sample, length)).collect()
 }
 
@@ -44,9 +67,13 @@ pub fn embeddings(
     at_samples(worker, samples, Worker::embed, each)
 }
 
-/// Reads something of the last step of a window.
-type ReadLast =
-    fn(&mut Worker, Range<Step>, Option<&RecurrentState>, bool) -> Result<(Vec<f32>, Option<RecurrentState>)>;
+/// Reads something of the last step of each of some windows.
+type ReadLast = fn(
+    &mut Worker,
+    &[Range<Step>],
+    Option<&RecurrentState>,
+    bool,
+) -> Result<(Vec<Vec<f32>>, Option<RecurrentState>)>;
 
 fn at_samples(
     worker: &mut Worker,
@@ -58,15 +85,19 @@ fn at_samples(
     let progress = worker.progress.clone();
     worker.snapshots().look_ahead(windows(worker, samples.clone()));
     if !worker.context.goes_through() {
-        let (length, size) = (worker.context.window, worker.group.size());
         progress.announce(samples.len() as u64);
-        for sample in samples {
+        let mut ready = VecDeque::new();
+        for sample in samples.clone() {
             progress.check()?;
-            let (window, by) = (window(sample, length), evaluator(sample, size));
+            let (by, together) = turn(worker, sample, &samples);
+            if ready.is_empty() && (shares_windows || by == worker.group.rank()) {
+                ready.extend(read(worker, &together, None, false)?.0);
+            }
             let outputs = match shares_windows || by == worker.group.rank() {
-                true => read(worker, window.clone(), None, false)?.0,
+                true => ready.pop_front().unwrap_or_default(),
                 false => Vec::new(),
             };
+            let window = window(sample, worker.context.window);
             if let Some(outputs) = gathered(worker, &window, outputs, by)? {
                 each(worker, sample, outputs)?;
             }
@@ -81,10 +112,12 @@ fn at_samples(
     progress.announce(samples.end as u64);
     for step in 0..samples.end {
         progress.check()?;
-        let (outputs, after) = read(worker, step..step + 1, state.as_ref(), true)?;
+        let window = step..step + 1;
+        let (mut outputs, after) = read(worker, std::slice::from_ref(&window), state.as_ref(), true)?;
         state = after;
+        let outputs = outputs.pop().unwrap_or_default();
         if samples.contains(&step)
-            && let Some(outputs) = gathered(worker, &(step..step + 1), outputs, 0)?
+            && let Some(outputs) = gathered(worker, &window, outputs, 0)?
         {
             each(worker, step, outputs)?;
         }

@@ -8,7 +8,7 @@ use kymo_graph::store::Fixed;
 use kymo_graph::{Progress, Step, Store};
 use kymo_model::Slot;
 use kymo_model::metric::{Evidence, Needs};
-use kymo_run::forward::{Forward, Loss};
+use kymo_run::forward::{Forward, Loss, Outputs};
 use kymo_run::launch::InProcess;
 use kymo_run::session::load;
 use kymo_run::task::{self, Goal, Says, Table, Tallies, Task};
@@ -184,7 +184,7 @@ impl Goal for OddGoal {
         self.0.loss(forward, at, salt)
     }
 
-    fn outputs(&self, forward: &mut Forward<'_, '_>) -> Result<Vec<f32>> {
+    fn outputs<'a>(&self, forward: &mut Forward<'_, 'a>) -> Result<Outputs<'a>> {
         self.0.outputs(forward)
     }
 

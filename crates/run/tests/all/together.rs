@@ -7,10 +7,11 @@ use std::sync::Arc;
 use kymo_graph::Store;
 use kymo_model::zoo;
 use kymo_run::config::{Features, OptimiserName, Order};
+use kymo_run::data::Part;
 use kymo_run::schedule::Division;
 use kymo_run::{Settings, Worker, task};
 
-use super::fixture::{Sketch, iterations, rate, run, settings};
+use super::fixture::{Sketch, iterations, outputs, rate, run, settings};
 use super::resume::{left_behind, run_in_pieces};
 
 /// The losses of all iterations, and the parameters in the end.
@@ -72,6 +73,36 @@ fn windows_together_train_as_one_after_the_other() {
             assert_eq!(found, practise(&settings, store), "{what}");
             settings.parallel.share = false;
             assert_close(&what, &found, &practise(&settings, store));
+        }
+    }
+}
+
+/// Windows of samples that follow each other are evaluated together as well, and come out in their order.
+#[test]
+fn windows_together_are_evaluated_as_one_after_the_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let stores = Sketch::random(7, 13, 24).write_both(&folder.path().join("store"));
+    for (turn, recipe) in zoo::ALL.iter().enumerate() {
+        let task = task::ALL[turn % task::ALL.len()].name();
+        let store = stores.of(task);
+        let mut settings = plain(store, task, recipe.name);
+        (settings.model.layers, settings.parallel.windows) = (1 + turn % 2, 2 + turn % 4);
+        let mut all = Vec::new();
+        for share in [true, false] {
+            settings.parallel.share = share;
+            let mut worker = Worker::open(settings.clone(), store.clone()).unwrap();
+            // Runs of samples begin and end anywhere.
+            all.push(outputs(&mut worker, 1..worker.split().samples(Part::Test).end));
+        }
+        let [found, expected] = &all[..] else { unreachable!() };
+        assert_eq!(found.len(), expected.len(), "{}", recipe.name);
+        for (sample, (found, expected)) in found.iter().zip(expected).enumerate() {
+            assert_eq!(found.len(), expected.len(), "{}, sample {sample}", recipe.name);
+            let most = expected.iter().fold(1e-3_f32, |most, value| most.max(value.abs()));
+            for (found, expected) in found.iter().zip(expected) {
+                let off = (found - expected).abs() / most;
+                assert!(off <= 1e-5, "{}, {task}, sample {sample}: {found}, {expected}", recipe.name);
+            }
         }
     }
 }

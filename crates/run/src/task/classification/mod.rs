@@ -15,7 +15,7 @@ use super::{Goal, Says, Table, Tallies, Task, Truths, one_horizon};
 use crate::config::{ClassWeights, NODE_CLASSIFICATION, Settings, memory};
 use crate::data::{Part, Split};
 use crate::error::{Error, Result};
-use crate::forward::{Forward, Loss};
+use crate::forward::{Forward, Loss, Outputs};
 use crate::random::Random;
 
 /// The task.
@@ -294,7 +294,7 @@ impl Goal for Classes {
         Ok(Some(self.truth(part, sample)?.len()))
     }
 
-    fn outputs(&self, forward: &mut Forward<'_, '_>) -> Result<Vec<f32>> {
+    fn outputs<'a>(&self, forward: &mut Forward<'_, 'a>) -> Result<Outputs<'a>> {
         Ok(forward.last_rows(self.names.len(), &NAMES, head)?)
     }
 

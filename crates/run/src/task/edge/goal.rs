@@ -18,7 +18,7 @@ use crate::config::machine::{Need, require};
 use crate::config::{self, Mode, Settings};
 use crate::data::{Part, Split, largest_step};
 use crate::error::{Error, Result};
-use crate::forward::{Forward, Loss};
+use crate::forward::{Forward, Loss, Outputs};
 use crate::random::Random;
 
 /// The stream of random numbers that decides which edges are trained on.
@@ -342,7 +342,7 @@ impl Goal for Edges {
         self.past.bytes()
     }
 
-    fn outputs(&self, forward: &mut Forward<'_, '_>) -> Result<Vec<f32>> {
+    fn outputs<'a>(&self, forward: &mut Forward<'_, 'a>) -> Result<Outputs<'a>> {
         let width = 2 * forward.model.width();
         Ok(forward.last_rows(width, &NAMES.of_vertices, both_ends)?)
     }

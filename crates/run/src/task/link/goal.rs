@@ -18,7 +18,7 @@ use crate::config::machine::{Need, require};
 use crate::config::{LINK_PREDICTION, Link, Settings};
 use crate::data::{Part, Split, largest_step};
 use crate::error::{Error, Result};
-use crate::forward::{Forward, Loss};
+use crate::forward::{Forward, Loss, Outputs};
 use crate::random::Random;
 use crate::task::link::decoder::{self, Decoder, NAMES};
 use crate::task::link::judge::Scorer;
@@ -259,7 +259,7 @@ impl Goal for Links {
         vertices.min(self.edges as f64) * vertices * samples.iter().sum::<usize>() as f64
     }
 
-    fn outputs(&self, forward: &mut Forward<'_, '_>) -> Result<Vec<f32>> {
+    fn outputs<'a>(&self, forward: &mut Forward<'_, 'a>) -> Result<Outputs<'a>> {
         let width = 2 * forward.model.width();
         Ok(forward.last_rows(width, &NAMES.of_vertices, both_ends)?)
     }

@@ -27,7 +27,7 @@ use crate::config::machine::Need;
 use crate::config::{Errors, Settings, Target};
 use crate::data::{Part, Split};
 use crate::error::{Error, Result};
-use crate::forward::{Forward, Loss};
+use crate::forward::{Forward, Loss, Outputs};
 use columns::{Column, Columns, Making};
 use forecast::{Forecast, Signal};
 use loss::{NAMES, head};
@@ -377,7 +377,7 @@ impl Goal for Values {
         Ok(Some(count))
     }
 
-    fn outputs(&self, forward: &mut Forward<'_, '_>) -> Result<Vec<f32>> {
+    fn outputs<'a>(&self, forward: &mut Forward<'_, 'a>) -> Result<Outputs<'a>> {
         Ok(forward.last_rows(self.horizons.len(), &NAMES[..2], head)?)
     }
 
