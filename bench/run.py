@@ -3,8 +3,8 @@
     python3 bench/run.py links [--data ../shared/data] [--seeds 1,2,3] [--only NAME,...]
         [--keep FOLDER] [--binary FILE]
 
-A suite is a file in bench/suites: data sets with the arguments of `kymo ingest`, and cases with settings of
-`kymo train`. The table and all figures go to bench/results/SUITE.md and .json, with date, machine and the
+A suite is a file in bench/suites: data sets with the arguments of `kymo ingest`, those that are made of them
+with the arguments of `kymo generate`, and cases with settings of `kymo train`. The table and all figures go to bench/results/SUITE.md and .json, with date, machine and the
 commands. Data sets that are not there are named and left out. Nothing but Python 3.11 and the release binary
 is needed.
 """
@@ -51,7 +51,21 @@ def ingest(suite, folder, data):
             continue
         kymo("ingest", *parts, "-o", folder / name)
         made.add(name)
+    for name, arguments in suite.get("made", {}).items():
+        kind, source, *rest = shlex.split(arguments)
+        if source in made:
+            kymo("generate", kind, folder / source, *rest, "-o", folder / name)
+            made.add(name)
     return made, missing
+
+
+def commands_of(suite, data):
+    """What makes a store."""
+    if data in suite["data"]:
+        return f"kymo ingest {suite['data'][data]} -o {data}"
+    kind, source, *rest = shlex.split(suite["made"][data])
+    made = f"kymo generate {shlex.join([kind, source, *rest])} -o {data}"
+    return f"{commands_of(suite, source)}; {made}"
 
 
 def train(case, seed, folder, settings):
@@ -202,7 +216,7 @@ def write(name, suite, seeds, rows):
     for data in dict.fromkeys(row["data"] for row in rows):
         mine = [row for row in rows if row["data"] == data]
         metrics = list(mine[0]["metrics"])
-        ingested = wrapped(f"kymo ingest {suite['data'][data]} -o {data}")
+        ingested = wrapped(commands_of(suite, data))
         text += [f"## {data}", "", "```sh", ingested, "```", "",
                  "| | " + " | ".join(metrics) + " | epochs | seconds |", "|---" * (len(metrics) + 3) + "|"]
         for row in mine:

@@ -6,7 +6,7 @@ use clap::Args;
 use kymo_run::config::Parallel;
 use kymo_run::config::overlay::{self, Override};
 use kymo_run::session::{absolute, settings_from};
-use kymo_run::{Error, Result, Settings};
+use kymo_run::{Error, Result, Settings, task};
 
 /// The data, and settings that override those of a file.
 #[derive(Args, Debug)]
@@ -140,10 +140,10 @@ impl Choices {
     }
 
     fn resolved(&self, typed: &[Override]) -> Result<Settings> {
-        let base = match &self.from {
-            Some(run) => settings_from(run)?,
-            None => Settings::default(),
-        };
-        overlay::resolve_over(&base, self.config.as_deref(), typed)
+        let over = |base: &Settings| overlay::resolve_over(base, self.config.as_deref(), typed);
+        match &self.from {
+            Some(run) => over(&settings_from(run)?),
+            None => task::resolved(&Settings::default(), over),
+        }
     }
 }

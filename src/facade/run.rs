@@ -8,7 +8,7 @@ use kymo_model::{Config, Model};
 use kymo_run::config::overlay::{self, Override};
 use kymo_run::launch::{InProcess, Launcher, Processes};
 use kymo_run::session::absolute;
-use kymo_run::task::Task;
+use kymo_run::task::{self, Task};
 use kymo_run::train::Observer;
 use kymo_run::{Custom, Error, Result, Session, Settings};
 
@@ -33,6 +33,8 @@ use super::{Resume, Trained, in_pool};
 #[derive(Clone)]
 pub struct Run {
     settings: Settings,
+    /// Whether these are the defaults, of which tasks may have some of their own.
+    are_defaults: bool,
     changes: Vec<Override>,
     custom: Custom,
     folder: Option<PathBuf>,
@@ -45,18 +47,19 @@ impl Run {
     pub fn on(store: impl AsRef<Path>) -> Run {
         let mut settings = Settings::default();
         settings.data.store = store.as_ref().to_string_lossy().into_owned();
-        Run::with_settings(settings)
+        Run { are_defaults: true, ..Run::with_settings(settings) }
     }
 
     /// A run on a small generated graph, which is put into the folder of the run.
     pub fn on_builtin_data() -> Run {
-        Run::with_settings(Settings::default())
+        Run { are_defaults: true, ..Run::with_settings(Settings::default()) }
     }
 
     /// A run with these settings.
     pub fn with_settings(settings: Settings) -> Run {
         let (changes, custom) = (Vec::new(), Custom::default());
-        Run { settings, changes, custom, folder: None, progress: Progress::silent(), among: None }
+        let (folder, progress, among) = (None, Progress::silent(), None);
+        Run { settings, are_defaults: false, changes, custom, folder, progress, among }
     }
 
     /// What is to go on with the run in a folder.
@@ -163,7 +166,11 @@ impl Run {
 
     /// The settings with all changes.
     pub fn settings(&self) -> Result<Settings> {
-        let settings: Settings = overlay::resolve_over(&self.settings, None, &self.changes)?;
+        let over = |base: &Settings| overlay::resolve_over(base, None, &self.changes);
+        let settings = match self.are_defaults {
+            true => task::resolved(&self.settings, over)?,
+            false => over(&self.settings)?,
+        };
         Ok(Settings { data: absolute(settings.data)?, ..settings })
     }
 

@@ -147,6 +147,10 @@ section! {
         target: Target = Target::Standardised,
         /// What a regression keeps small.
         errors: Errors = Errors::Auto,
+        /// Whether a node classification sees the classes around a vertex beside the embedding: its last one,
+        /// the vote of its neighbours, labels that spread along edges. Not where the neighbours of all
+        /// vertices take more than 1 GiB.
+        labels: bool = true,
         /// How classes are weighed in the loss.
         class_weights: ClassWeights = ClassWeights::None,
     }

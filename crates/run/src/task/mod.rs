@@ -37,6 +37,9 @@ pub trait Task: Send + Sync {
     /// What a metric of this task may look at.
     fn shows(&self) -> &'static [Needs];
 
+    /// Changes the defaults of settings that do better otherwise for this task; most tasks have none.
+    fn defaults(&self, _settings: &mut Settings) {}
+
     /// The task on this data; fails where the data has nothing to predict.
     fn open(&self, store: &Arc<Store>, settings: &Settings) -> Result<Box<dyn Goal>>;
 }
@@ -56,6 +59,16 @@ pub fn find(name: &str) -> Result<&'static dyn Task> {
         let names: Vec<&str> = ALL.iter().map(|task| task.name()).collect();
         Error::settings("task.name", format!("there is no task '{name}'; known are {}", names.join(", ")))
     })
+}
+
+/// Settings put together by `resolve` over defaults: these, or those that the task has which is asked for.
+pub fn resolved(base: &Settings, resolve: impl Fn(&Settings) -> Result<Settings>) -> Result<Settings> {
+    let settings = resolve(base)?;
+    // A name that is unknown is refused where settings are checked.
+    let Ok(task) = find(&settings.task.name) else { return Ok(settings) };
+    let mut base = base.clone();
+    task.defaults(&mut base);
+    resolve(&base)
 }
 
 /// A task on one store.

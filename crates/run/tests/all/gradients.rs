@@ -56,7 +56,7 @@ fn steps_go_along_the_gradient_of_the_loss_of_every_task() {
                 // Along the gradient the loss changes most, so that its rounding weighs least.
                 let direction: Vec<f32> =
                     gradient.iter().map(|&value| (f64::from(value) / norm) as f32).collect();
-                let length = 5e-3f32;
+                let length = 2e-3f32;
                 let [more, less] = [length, -length].map(|length| step(Some((number, &direction, length))).0);
                 let slope = (more - less) / (2.0 * f64::from(length));
                 assert!(

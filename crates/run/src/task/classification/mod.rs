@@ -1,21 +1,26 @@
 //! Node classification: the class of every vertex, some steps ahead, or for good where classes never change.
 
+mod facts;
 mod neighbours;
+mod said;
 
 use std::sync::{Arc, OnceLock};
 
 use kymo_graph::{Step, Store};
-use kymo_model::Slot;
 use kymo_model::metric::{Evidence, Needs};
+use kymo_model::params::Initial;
+use kymo_model::{Params, Slot};
 use kymo_tensor::{Shape, Tape, Var};
 
+use facts::Facts;
 use neighbours::Edges;
 
 use super::{Goal, Says, Table, Tallies, Task, Truths, one_horizon};
+use crate::config::machine::Need;
 use crate::config::{ClassWeights, NODE_CLASSIFICATION, Settings, memory};
 use crate::data::{Part, Split};
 use crate::error::{Error, Result};
-use crate::forward::{Forward, Loss, Outputs};
+use crate::forward::{Forward, Loss, Outputs, OwnRows};
 use crate::random::Random;
 
 /// The task.
@@ -39,6 +44,11 @@ impl Task for Classification {
         &[Needs::Classes]
     }
 
+    /// By validation, over the sets of bench/results/classes.md.
+    fn defaults(&self, settings: &mut Settings) {
+        (settings.train.learning_rate, settings.train.weight_decay) = (0.003, 0.0005);
+    }
+
     fn open(&self, store: &Arc<Store>, settings: &Settings) -> Result<Box<dyn Goal>> {
         one_horizon(self, settings)?;
         let labels = &store.manifest().labels;
@@ -59,10 +69,15 @@ impl Task for Classification {
             (Split::by_vertex(store.steps(), settings)?, 0, Some((fixed.classes, parts)))
         };
         // A baseline is not worth more memory than what is trained.
-        let asks_neighbours = Edges::bytes(store, names.len())? <= memory(&settings.run.memory)? as u64 / 4;
+        let around = Edges::bytes(store, names.len())?;
+        let asks_neighbours = around <= memory(&settings.run.memory)? as u64 / 4;
+        let facts = (settings.task.labels && around <= facts::MOST_BYTES)
+            .then(|| Facts::new(store.vertices(), 2 * names.len(), store.steps(), settings.train.seed));
         let mut goal = Classes {
             store: store.clone(),
             names,
+            facts,
+            around,
             split,
             horizon,
             fixed,
@@ -123,118 +138,33 @@ struct Classes {
     weights: Option<Vec<f32>>,
     /// Whether there is room for the neighbours of all vertices.
     asks_neighbours: bool,
-    /// All edges, once a baseline has asked for them.
+    /// What classes around each vertex say, where the model sees that (task.labels).
+    facts: Option<Facts>,
+    /// Bytes of the neighbours of all vertices.
+    around: u64,
+    /// All edges, once a baseline or facts have asked for them.
     edges: OnceLock<Edges>,
 }
 
-const NAMES: [&str; 2] = ["head.weight", "head.bias"];
+/// Parameters: of the embedding, of nothing, and of facts.
+const NAMES: [&str; 3] = ["head.weight", "head.bias", "head.facts"];
 
 fn head(tape: &mut Tape<'_>, embedding: Var, extra: &[Var]) -> kymo_tensor::Result<Var> {
     tape.linear(embedding, extra[0], extra[1])
 }
 
 impl Classes {
-    /// The vertices that are labelled at a sample in a part, with their classes.
-    fn truth(&self, part: Part, sample: Step) -> Result<Vec<(u32, u32)>> {
-        match &self.fixed {
-            Some((classes, parts)) => {
-                let mine = |(vertex, _): &(usize, &i32)| parts[*vertex] == Some(part);
-                let labelled = classes.iter().enumerate().filter(mine);
-                Ok(labelled.map(|(vertex, &class)| (vertex as u32, class as u32)).collect())
-            }
-            None => {
-                let (vertices, classes) = self.store.labels(sample + self.horizon)?;
-                Ok(vertices.iter().copied().zip(classes.iter().copied()).collect())
-            }
-        }
+    /// The parameters of the head.
+    fn params(&self) -> &'static [&'static str] {
+        if self.facts.is_some() { &NAMES } else { &NAMES[..2] }
     }
 
-    fn count(&mut self) -> Result<()> {
-        self.counts = vec![0; self.names.len()];
-        let samples = match self.fixed {
-            // The same at every step.
-            Some(_) => 0..1,
-            None => self.split.samples(Part::Train),
-        };
-        for sample in samples {
-            for (vertex, class) in self.truth(Part::Train, sample)? {
-                let Some(count) = self.counts.get_mut(class as usize) else {
-                    let problem = format!(
-                        "vertex {vertex} has the class {class}, which has no name: the store is damaged"
-                    );
-                    return Err(kymo_graph::Error::store(self.store.path(), problem).into());
-                };
-                *count += 1;
-            }
-        }
-        Ok(())
-    }
-
-    /// The class that is most frequent in training.
-    fn majority(&self) -> usize {
-        (0..self.counts.len()).rev().max_by_key(|&class| self.counts[class]).unwrap_or(0)
-    }
-
-    /// The classes that are known at `sample`: of those that are trained on, or the newest of each vertex.
-    fn known(&self, sample: Step) -> Result<Vec<Option<u32>>> {
-        let vertices = self.store.vertices();
-        let mut known = vec![None; vertices];
-        if self.fixed.is_some() {
-            for (vertex, class) in self.truth(Part::Train, sample)? {
-                known[vertex as usize] = Some(class);
-            }
-            return Ok(known);
-        }
-        let mut missing = vertices;
-        for step in (0..=sample).rev() {
-            let (vertices, truth) = self.store.labels(step)?;
-            for (&vertex, &class) in vertices.iter().zip(truth) {
-                if known[vertex as usize].is_none() {
-                    known[vertex as usize] = Some(class);
-                    missing -= 1;
-                }
-            }
-            if missing == 0 {
-                break;
-            }
-        }
-        Ok(known)
-    }
-
-    /// A score for each class of each vertex.
-    fn scores(&self, sample: Step, says: Says<'_>) -> Result<Vec<f32>> {
-        let (vertices, classes) = (self.store.vertices(), self.names.len());
-        let rule = match says {
-            Says::Model(outputs, _) => return Ok(outputs.to_vec()),
-            Says::Baseline(rule) => rule,
-        };
-        let known = if rule == MAJORITY { vec![None; vertices] } else { self.known(sample)? };
-        let mut scores = match rule {
-            VOTE | PROPAGATION => {
-                let edges = match self.edges.get() {
-                    Some(edges) => edges,
-                    None => {
-                        let edges = Edges::new(&self.store)?;
-                        self.edges.get_or_init(|| edges)
-                    }
-                };
-                let neighbours = edges.up_to(sample, vertices);
-                match rule == VOTE {
-                    true => neighbours.votes(&known, classes),
-                    false => neighbours.spread(&known, classes),
-                }
-            }
-            _ => vec![0.0; vertices * classes],
-        };
-        // Of whom neighbours say nothing, what is known of itself; the most frequent class where that is
-        // nothing, either.
-        let majority = self.majority();
-        for (row, known) in scores.chunks_exact_mut(classes).zip(known) {
-            if row.iter().all(|&score| score == 0.0) {
-                row[known.map_or(majority, |class| class as usize)] = 1.0;
-            }
-        }
-        Ok(scores)
+    /// The facts of the vertices that rows stand for.
+    fn of_rows(&self, facts: Arc<Vec<f32>>, own: &OwnRows) -> Arc<Vec<f32>> {
+        let OwnRows::Some(vertices) = own else { return facts };
+        let columns = 2 * self.names.len();
+        let row = |&vertex: &u32| &facts[vertex as usize * columns..][..columns];
+        Arc::new(vertices.iter().flat_map(row).copied().collect())
     }
 }
 
@@ -250,7 +180,29 @@ impl Goal for Classes {
     }
 
     fn slots(&self, width: usize) -> Vec<Slot> {
-        vec![Slot::weight(NAMES[0], width, self.names.len()), Slot::bias(NAMES[1], self.names.len())]
+        let classes = self.names.len();
+        let mut slots = vec![Slot::weight(NAMES[0], width, classes), Slot::bias(NAMES[1], classes)];
+        if self.facts.is_some() {
+            let (shape, initial) = (Shape::new(2 * classes, classes), Initial::Constant(0.0));
+            slots.push(Slot { name: NAMES[2].into(), shape, initial });
+        }
+        slots
+    }
+
+    fn start(&self, params: &mut Params) -> Result<()> {
+        if self.facts.is_some() { self.begin(params) } else { Ok(()) }
+    }
+
+    fn needs(&self, _: usize) -> Vec<Need> {
+        let bytes = |facts: &Facts| {
+            self.around.saturating_add(facts.bytes(self.store.vertices(), 2 * self.names.len()))
+        };
+        let need = |facts| Need {
+            what: "classes around vertices",
+            bytes: bytes(facts),
+            lower: "task.labels",
+        };
+        self.facts.iter().map(need).collect()
     }
 
     fn loss<'a>(
@@ -271,20 +223,29 @@ impl Goal for Classes {
                 total += self.weights.as_ref().map_or(1.0, |weights| weights[class as usize]);
             }
             let own = forward.own(place);
-            steps.push((0..own.len()).map(|row| classes[own.vertex(row)]).collect::<Vec<f32>>());
+            let truth = (0..own.len()).map(|row| classes[own.vertex(row)]).collect::<Vec<f32>>();
+            steps.push((truth, self.facts_at(sample)?.map(|facts| self.of_rows(facts, &own))));
         }
         if total == 0.0 {
             return Ok(None);
         }
         let (scale, weights) = (1.0 / total, self.weights.clone());
         let places: Vec<usize> = at.iter().map(|&(place, _)| place).collect();
-        let loss = forward.loss_of_rows(&NAMES, &places, move |tape, number, rows, embedding, extra| {
+        let columns = 2 * self.names.len();
+        let loss = forward.loss_of_rows(self.params(), &places, move |tape, number, rows, embedding, extra| {
             let weights = match &weights {
                 Some(weights) => Some(tape.copied(Shape::new(1, weights.len()), weights)?),
                 None => None,
             };
-            let truth = tape.copied(Shape::new(rows.len(), 1), &steps[number][rows])?;
-            let scores = head(tape, embedding, extra)?;
+            let (truth, facts) = &steps[number];
+            let truth = tape.copied(Shape::new(rows.len(), 1), &truth[rows.clone()])?;
+            let mut scores = head(tape, embedding, extra)?;
+            if let Some(facts) = facts {
+                let shape = Shape::new(rows.len(), columns);
+                let facts = tape.copied(shape, &facts[rows.start * columns..rows.end * columns])?;
+                let of_facts = tape.matmul(facts, extra[2])?;
+                scores = tape.add(scores, of_facts)?;
+            }
             tape.cross_entropy(scores, truth, weights, None, scale)
         })?;
         Ok(Some(loss))
@@ -295,7 +256,7 @@ impl Goal for Classes {
     }
 
     fn outputs<'a>(&self, forward: &mut Forward<'_, 'a>) -> Result<Outputs<'a>> {
-        Ok(forward.last_rows(self.names.len(), &NAMES, head)?)
+        Ok(forward.last_rows(self.names.len(), &NAMES[..2], head)?)
     }
 
     fn judge(&self, part: Part, sample: Step, says: Says<'_>, tallies: &mut Tallies) -> Result<()> {

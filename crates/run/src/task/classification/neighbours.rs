@@ -66,6 +66,12 @@ impl Edges {
 }
 
 impl Neighbours {
+    /// Those of undirected edges, for tests.
+    #[cfg(test)]
+    pub fn of_pairs(edges: impl Iterator<Item = (u32, u32)>, vertices: usize) -> Neighbours {
+        Edges(edges.map(|(u, v)| (Edge::new(u, v), 0)).collect()).up_to(0, vertices)
+    }
+
     fn of(&self, vertex: usize) -> &[u32] {
         &self.list[self.starts[vertex]..self.starts[vertex + 1]]
     }
