@@ -31,7 +31,7 @@ pub enum Division {
 /// Whether a strategy goes with the settings: truncated windows need the state that the one before left, so
 /// they cannot be assigned to different workers. Schedulers may need something that was not built in.
 pub fn is_possible(strategy: &Strategy, settings: &Settings, workers: usize) -> bool {
-    if !strategy.is_built() {
+    if !strategy.is_built() || workers > 1 && settings.check_stale_with(strategy.name).is_err() {
         return false;
     }
     matches!(strategy.scheme, Scheme::Cells { .. }) || settings.train.mode != Mode::Truncated || workers == 1
@@ -136,6 +136,9 @@ impl Division {
     ) -> Result<Division> {
         let settings = &context.settings;
         let strategy = strategy::find(strategy)?;
+        if workers > 1 {
+            settings.check_stale_with(strategy.name)?;
+        }
         let cut = match strategy.scheme {
             Scheme::Scheduled(name) if !strategy.is_built() => {
                 let problem =
@@ -202,7 +205,22 @@ impl Division {
                 (share.memory, share.most) = (least, least + all + products);
             }
         }
-        let note = self.shares().and_then(Shares::note).map(str::to_owned);
+        let stale = context.settings.stale_rule()?.filter(|_| self.shares().is_some());
+        let each = context.memory_of_worker()? as u64;
+        for share in &mut plan.workers {
+            let all = share.last_rows.take();
+            if let (Some(_), Some(all)) = (stale, all) {
+                share.keep_last_rows(all, each);
+            }
+        }
+        let known = self.shares().and_then(Shares::note).map(str::to_owned);
+        let at_most = stale.map(|_| {
+            "rows of neighbours that hardly move are not sent again (parallel.stale): of neighbours, bytes \
+             are the most that is sent"
+                .to_owned()
+        });
+        let notes: Vec<String> = known.into_iter().chain(at_most).collect();
+        let note = (!notes.is_empty()).then(|| notes.join("\n"));
         Ok(Plan { sampled: question.sample.map(Sample::counts), note, ..plan })
     }
 

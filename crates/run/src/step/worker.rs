@@ -11,7 +11,7 @@ use kymo_plan::{Batch, Iteration, Share, Shares, Targets, Window};
 use kymo_tensor::estimate::MemoryEstimate;
 use kymo_tensor::{Arena, Device, Numbers, Times};
 use kymo_trace::Kind;
-use kymo_trace::schema::SnapshotsHeld;
+use kymo_trace::schema::{SnapshotsHeld, StaleRecord};
 
 use super::context::RunContext;
 use super::group::Group;
@@ -22,7 +22,7 @@ use crate::config::{Mode, Settings, device};
 use crate::data::{Loaded, Reading, Room, Sizes, Snapshots, Split, Surroundings, WholeSteps, whole_bytes};
 use crate::error::{Error, Result};
 use crate::forward::{Forward, Outputs, RecurrentState, Written};
-use crate::halo::{Cells, Pass};
+use crate::halo::{Cells, HaloPolicy, Kept, Pass, Stale};
 use crate::merge::{GradientSum, Merge, Merged};
 use crate::random::Random;
 use crate::replica::Replica;
@@ -67,7 +67,10 @@ pub struct Worker {
     pub trained: Traffic,
     /// What was measured of windows, where they are measured, operation by operation.
     pub measured: Option<Vec<WindowTimes>>,
+    /// What all workers keep of rows that they sent, gathered for a checkpoint.
+    pub kept: Option<Kept>,
     runner: Runner,
+    stale: Option<Arc<Stale>>,
     merge: Box<dyn Merge>,
     gradient: GradientSum,
     epoch: usize,
@@ -131,7 +134,11 @@ impl Worker {
         let settings = &context.settings;
         let planned = part.and_then(|(_, share)| share);
         let bytes = context.room_to_keep(planned.map(|share| share.memory))?.min(most);
-        let cells = part.map(|(shares, _)| Arc::new(Cells::new(group.clone(), shares.clone(), seams.halo)));
+        let share = planned.and_then(|share| share.last_rows).map_or(1.0, |rows| rows.share);
+        let rule = part.and(settings.stale_rule()?);
+        let stale = rule.map(|rule| Arc::new(Stale::new(rule, share)));
+        let halo = stale.clone().map_or(seams.halo, |stale| stale as Arc<dyn HaloPolicy>);
+        let cells = part.map(|(shares, _)| Arc::new(Cells::new(group.clone(), shares.clone(), halo)));
         // The one that keeps a GPU busy must not have to share its core.
         let on_device = usize::from(arena.device().is_some());
         let threads = (rayon::current_num_threads() / context.sharing.workers).saturating_sub(on_device);
@@ -171,6 +178,8 @@ impl Worker {
             progress: Progress::silent(),
             trained: Traffic::default(),
             measured: None,
+            kept: None,
+            stale,
             merge: seams.merge,
             gradient: GradientSum::default(),
             epoch: 0,
@@ -197,6 +206,11 @@ impl Worker {
     /// The cells, where workers share windows.
     pub fn cells(&self) -> Option<&Cells> {
         self.runner.cells()
+    }
+
+    /// Rows of neighbours that may be stale, where they may.
+    pub fn stale(&self) -> Option<&Stale> {
+        self.stale.as_deref()
     }
 
     /// Which samples are for what.
@@ -232,10 +246,11 @@ impl Worker {
         }
     }
 
-    /// Bytes that the worker holds: its part of the snapshots, buffers, parameters and what the optimiser
-    /// remembers.
+    /// Bytes that the worker holds: its part of the snapshots, buffers, parameters, what the optimiser
+    /// remembers, and rows that were sent before where they are kept.
     pub fn held_bytes(&self) -> usize {
-        self.snapshots().held_bytes() + self.buffer_bytes() + self.replica.bytes()
+        let last_rows = self.stale().map_or(0, Stale::bytes);
+        self.snapshots().held_bytes() + self.buffer_bytes() + self.replica.bytes() + last_rows
     }
 
     /// Begins an epoch, at its first window or where it was interrupted: only then is the state before of any
@@ -245,6 +260,12 @@ impl Worker {
         if is_new {
             self.state = None;
         }
+    }
+
+    /// Ends an epoch that had this mean loss: what was saved by stale rows, where they may be. All workers
+    /// come here together.
+    pub fn end_epoch(&self, loss: f64) -> Result<Option<StaleRecord>> {
+        self.stale().map(|stale| stale.end_epoch(&self.group, loss)).transpose()
     }
 
     /// Trains on one window: forward, backward, one step of the optimiser. The loss, or `None` where nothing
@@ -272,6 +293,9 @@ impl Worker {
 
     /// One iteration: every worker runs its batches, then all take a step of the optimiser.
     pub fn iterate(&mut self, iteration: &Iteration, rate: f32, stop: bool) -> Result<Merged> {
+        if let Some(stale) = self.stale() {
+            stale.agree(&self.group)?;
+        }
         let before = self.group.traffic();
         self.replica.send_to(self.runner.device())?;
         let mut gradient = std::mem::take(&mut self.gradient);
@@ -486,8 +510,13 @@ impl Worker {
         Ok((written.iter().map(Written::read).collect(), after))
     }
 
-    /// Gathers the state of all vertices at every worker, for a checkpoint. All workers come here together.
+    /// Gathers the state of all vertices at every worker, and rows that were sent before at the first one,
+    /// for a checkpoint. All workers come here together.
     pub fn gather_state(&mut self) -> Result<()> {
+        self.kept = match self.stale() {
+            Some(stale) => stale.gathered(&self.group)?,
+            None => None,
+        };
         let Some(cells) = self.runner.cells() else { return Ok(()) };
         if let Some(state) = self.state.take() {
             let memory = self.context.memory.clone().unwrap_or_default();
