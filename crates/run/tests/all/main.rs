@@ -26,6 +26,7 @@ mod resume;
 mod scheduled;
 mod seams;
 mod stages;
+mod stale;
 mod together;
 mod workers;
 mod workers_odd;
