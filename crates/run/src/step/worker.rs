@@ -1,6 +1,8 @@
 //! One worker: its replica, its runner and its place in a group. An iteration of training, and what the model
 //! outputs.
 
+mod held;
+
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,7 +13,6 @@ use kymo_plan::{Batch, Iteration, Share, Shares, Targets, Window};
 use kymo_tensor::estimate::MemoryEstimate;
 use kymo_tensor::{Arena, Device, Numbers, Times};
 use kymo_trace::Kind;
-use kymo_trace::schema::{SnapshotsHeld, StaleRecord};
 
 use super::context::RunContext;
 use super::group::Group;
@@ -19,7 +20,7 @@ use super::runner::{Runner, WindowRun};
 use super::seams::Seams;
 use super::times::WindowTimes;
 use crate::config::{Mode, Settings, device};
-use crate::data::{Loaded, Reading, Room, Sizes, Snapshots, Split, Surroundings, WholeSteps, whole_bytes};
+use crate::data::{Loaded, Room, Sizes, Snapshots, Split, Surroundings, WholeSteps};
 use crate::error::{Error, Result};
 use crate::forward::{Forward, Outputs, RecurrentState, Written};
 use crate::halo::{Cells, HaloPolicy, Kept, Pass, Stale};
@@ -208,11 +209,6 @@ impl Worker {
         self.runner.cells()
     }
 
-    /// Rows of neighbours that may be stale, where they may.
-    pub fn stale(&self) -> Option<&Stale> {
-        self.stale.as_deref()
-    }
-
     /// Which samples are for what.
     pub fn split(&self) -> &Split {
         self.context.goal.split()
@@ -228,31 +224,6 @@ impl Worker {
         self.runner.device()
     }
 
-    /// Bytes of the buffers that steps take turns in.
-    pub fn buffer_bytes(&self) -> usize {
-        self.runner.arena().bytes()
-    }
-
-    /// How snapshots were held and read so far.
-    pub fn snapshots_held(&self) -> SnapshotsHeld {
-        let snapshots = self.snapshots();
-        let Reading { spent, waited } = snapshots.reading();
-        SnapshotsHeld {
-            bytes: snapshots.held_bytes() as u64,
-            whole: whole_bytes(self.context.store.manifest(), self.context.inputs.constant_width()),
-            steps: snapshots.held_steps(),
-            reading: spent,
-            waited,
-        }
-    }
-
-    /// Bytes that the worker holds: its part of the snapshots, buffers, parameters, what the optimiser
-    /// remembers, and rows that were sent before where they are kept.
-    pub fn held_bytes(&self) -> usize {
-        let last_rows = self.stale().map_or(0, Stale::bytes);
-        self.snapshots().held_bytes() + self.buffer_bytes() + self.replica.bytes() + last_rows
-    }
-
     /// Begins an epoch, at its first window or where it was interrupted: only then is the state before of any
     /// use.
     pub fn begin_epoch(&mut self, epoch: usize, is_new: bool) {
@@ -260,12 +231,6 @@ impl Worker {
         if is_new {
             self.state = None;
         }
-    }
-
-    /// Ends an epoch that had this mean loss: what was saved by stale rows, where they may be. All workers
-    /// come here together.
-    pub fn end_epoch(&self, loss: f64) -> Result<Option<StaleRecord>> {
-        self.stale().map(|stale| stale.end_epoch(&self.group, loss)).transpose()
     }
 
     /// Trains on one window: forward, backward, one step of the optimiser. The loss, or `None` where nothing
@@ -508,20 +473,5 @@ impl Worker {
         drop(evaluating);
         self.clock.add(Work::Predict, begun.elapsed());
         Ok((written.iter().map(Written::read).collect(), after))
-    }
-
-    /// Gathers the state of all vertices at every worker, and rows that were sent before at the first one,
-    /// for a checkpoint. All workers come here together.
-    pub fn gather_state(&mut self) -> Result<()> {
-        self.kept = match self.stale() {
-            Some(stale) => stale.gathered(&self.group)?,
-            None => None,
-        };
-        let Some(cells) = self.runner.cells() else { return Ok(()) };
-        if let Some(state) = self.state.take() {
-            let memory = self.context.memory.clone().unwrap_or_default();
-            self.state = Some(state.gathered(&memory, cells)?);
-        }
-        Ok(())
     }
 }

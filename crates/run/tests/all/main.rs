@@ -27,6 +27,7 @@ mod scheduled;
 mod seams;
 mod stages;
 mod stale;
+mod stale_room;
 mod together;
 mod workers;
 mod workers_odd;

@@ -2,24 +2,18 @@
 //! learning where something may, the same bits every time and after every interruption.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex};
 
 use kymo_graph::Progress;
 use kymo_run::artifact::{Checkpoint, Folder};
-use kymo_run::config::StaleRule;
-use kymo_run::halo::Stale;
-use kymo_run::schedule::Division;
-use kymo_run::step::Seams;
 use kymo_run::train::{Ending, Observer};
-use kymo_run::workers::WorkerGroup;
-use kymo_run::{Class, RunContext, Session, Settings, Worker};
+use kymo_run::{Class, Session, Settings};
 use kymo_trace::schema::{EpochRecord, RunSummary, StaleRecord};
 
-use crate::fixture::{MODES, Sketch, iterations, rate, run, settings};
+use crate::fixture::{MODES, Sketch, run, settings};
 use crate::resume::{left_behind, resume, run_in_pieces};
 
 /// Settings of a model that exchanges rows between its layers.
-fn shared(store: &Path, model: &str, strategy: &str, workers: usize, stale: &str) -> Settings {
+pub fn shared(store: &Path, model: &str, strategy: &str, workers: usize, stale: &str) -> Settings {
     let mut settings = settings(store, "node-regression", model);
     settings.model.layers = 2;
     (settings.parallel.workers, settings.parallel.strategy) = (workers, strategy.into());
@@ -27,7 +21,7 @@ fn shared(store: &Path, model: &str, strategy: &str, workers: usize, stale: &str
     settings
 }
 
-fn records(lines: &[EpochRecord]) -> Vec<StaleRecord> {
+pub fn records(lines: &[EpochRecord]) -> Vec<StaleRecord> {
     lines.iter().map(|line| line.stale.clone().unwrap()).collect()
 }
 
@@ -233,67 +227,6 @@ fn rows_of_other_workers_are_forgotten_and_that_is_said() {
     assert!(notes.is_empty() && stale.is_none() && kept == 0);
     let (notes, stale, _) = go_on(&[("train.epochs", "6"), ("parallel.stale", "adaptive")]);
     assert!(notes.is_empty() && stale.unwrap().threshold == 0.0);
-}
-
-/// What a worker saw: the losses of all iterations, the parameters in the end, the bytes of rows that it keeps
-/// and that it sent.
-type Seen = (Vec<f64>, Vec<Vec<f32>>, [usize; 2]);
-
-/// What workers see that keep a share of the rows; rows are exact where there is none.
-fn limited(settings: &Settings, share: Option<f64>) -> Vec<Seen> {
-    let store = Arc::new(kymo_graph::Store::open(settings.data.store.as_ref()).unwrap());
-    let context = RunContext::open(settings.clone(), store).unwrap();
-    let workers = settings.parallel.workers;
-    let division = Division::new(&context, &settings.parallel.strategy, workers).unwrap();
-    let told = Mutex::new(vec![None; workers]);
-    let work = |group: Arc<WorkerGroup>| {
-        let stale = share.map(|share| Arc::new(Stale::new(StaleRule::Fraction(0.5), share)));
-        let mut seams = Seams::default();
-        stale.iter().for_each(|stale| seams.halo = stale.clone());
-        let mut worker = Worker::with(context.clone(), group.clone(), division.shares(), seams).unwrap();
-        let mut losses = Vec::new();
-        for epoch in 0..3 {
-            worker.begin_epoch(epoch, true);
-            stale.iter().for_each(|stale| stale.agree(&group).unwrap());
-            for iteration in iterations(&context, &division, epoch) {
-                losses.push(worker.iterate(&iteration, rate(settings), false).unwrap().loss);
-            }
-            let _ = stale.as_ref().map(|stale| stale.end_epoch(&group, losses[0]).unwrap());
-        }
-        let sent = worker.trained.sent.messages as usize;
-        let kept = stale.map_or(0, |stale| stale.bytes());
-        told.lock().unwrap()[group.rank()] =
-            Some((losses, worker.replica.params.values.clone(), [kept, sent]));
-    };
-    std::thread::scope(|scope| {
-        WorkerGroup::in_process(workers).into_iter().for_each(|group| drop(scope.spawn(|| work(group))));
-    });
-    told.into_inner().unwrap().into_iter().map(Option::unwrap).collect()
-}
-
-#[test]
-fn rows_there_is_no_room_for_are_sent() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = folder.path().join("store");
-    Sketch::random(36, 30, 13).write(&store);
-    let mut settings = shared(&store, "dcrnn", "vertex-hash", 3, "off");
-    let exact = limited(&settings, None);
-    assert!(limited(&settings, Some(0.0)) == exact, "nothing is kept, and everything is as it is now");
-    settings.parallel.stale = "0.5".into();
-    let path = folder.path().join("run");
-    let session = Session::begin(settings.clone(), &path, &Progress::silent()).unwrap();
-    let planned: Vec<_> = session.plan().unwrap().workers.iter().map(|one| one.last_rows.unwrap()).collect();
-    assert!(planned.iter().all(|rows| rows.bytes > 0 && rows.share == 1.0));
-    settings.parallel.stale = "off".into();
-    let [some, all] = [0.4, 1.0].map(|share| limited(&settings, Some(share)));
-    for (rank, rows) in planned.iter().enumerate() {
-        assert_eq!(all[rank].2[0] as u64, rows.bytes, "all rows are kept, as planned");
-        let some = some[rank].2[0] as f64;
-        assert!(some > 0.0 && some <= 0.4 * rows.bytes as f64, "{some} of {}", rows.bytes);
-    }
-    let sent = |of: &[Seen]| of.iter().map(|one| one.2[1]).sum::<usize>();
-    assert!(sent(&all) < sent(&some) && sent(&some) < sent(&exact));
-    assert!(some.iter().all(|one| one.1 == some[0].1) && some[0].1 != exact[0].1);
 }
 
 #[test]

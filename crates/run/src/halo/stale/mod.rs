@@ -1,10 +1,10 @@
 //! Rows of neighbours that may be those of an earlier pass: adaptive stale aggregation (DGC, section 5.2).
 //!
 //! A sender keeps, for each receiver, step and exchange of neighbours' rows, the rows that it sent last, and
-//! a row is sent again only where its L2 distance to that one is beyond the threshold. The receiver keeps what
-//! came last and goes on with it. Distances are to what was sent, so they add up until a row is sent. Windows
-//! that have a step in common share what is kept of it. A stale row is a constant of an earlier pass: only
-//! for rows that are current do gradients go back. Evaluations are exact and leave no trace here.
+//! a row is sent again only where its L2 distance to that one is beyond the threshold. The receiver keeps
+//! what came last and goes on with it. Distances are to what was sent, so they add up until a row is sent.
+//! Windows that have a step in common share what is kept of it. A stale row is a constant of an earlier
+//! pass: only for rows that are current do gradients go back. Evaluations are exact and leave no trace here.
 //!
 //! **The threshold** of an epoch is `f D`: the share `f` by [`StaleRule`], and `D`, the largest distance that
 //! any worker measured in the epoch before, in sent rows and others. Workers agree on it at the end of every
@@ -218,8 +218,8 @@ impl Stale {
             let state = self.memory.lock();
             Kept { first_loss: state.first_loss, threshold: state.threshold, ..Kept::default() }
         };
-        for (rank, bytes) in told.iter().enumerate() {
-            let (tally, sent) = kept::read(bytes).ok_or_else(|| wrong(rank))?;
+        for (rank, bytes) in told.into_iter().enumerate() {
+            let (tally, sent) = kept::read(&bytes).ok_or_else(|| wrong(rank))?;
             kept.tallies.push(tally);
             kept.sent.push(sent);
         }
