@@ -43,6 +43,9 @@ const LINK_BYTES: u64 = 100;
 const SOON_LINKS: u64 = 4_000_000;
 /// Edges that a plan looks at in all: about ten seconds, too.
 const SOON_EDGES: f64 = 6e8;
+/// What a plan says where rows may be stale.
+const AT_MOST: &str =
+    "of neighbours, bytes at most: rows that hardly move are not sent again (parallel.stale)";
 /// Windows that are looked at, at least: the first and the last.
 const FEWEST: usize = 2;
 
@@ -205,20 +208,15 @@ impl Division {
                 (share.memory, share.most) = (least, least + all + products);
             }
         }
-        let stale = context.settings.stale_rule()?.filter(|_| self.shares().is_some());
+        let may_be_stale = context.settings.stale_rule()?.is_some();
         let each = context.memory_of_worker()? as u64;
         for share in &mut plan.workers {
             let all = share.last_rows.take();
-            if let (Some(_), Some(all)) = (stale, all) {
-                share.keep_last_rows(all, each);
-            }
+            all.filter(|_| may_be_stale).into_iter().for_each(|all| share.keep_last_rows(all, each));
         }
+        let keeps = plan.workers.iter().any(|share| share.last_rows.is_some_and(|rows| rows.bytes > 0));
+        let at_most = keeps.then(|| AT_MOST.to_owned());
         let known = self.shares().and_then(Shares::note).map(str::to_owned);
-        let at_most = stale.map(|_| {
-            "rows of neighbours that hardly move are not sent again (parallel.stale): of neighbours, bytes \
-             are the most that is sent"
-                .to_owned()
-        });
         let notes: Vec<String> = known.into_iter().chain(at_most).collect();
         let note = (!notes.is_empty()).then(|| notes.join("\n"));
         Ok(Plan { sampled: question.sample.map(Sample::counts), note, ..plan })

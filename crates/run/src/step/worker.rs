@@ -138,6 +138,7 @@ impl Worker {
         let share = planned.and_then(|share| share.last_rows).map_or(1.0, |rows| rows.share);
         let rule = part.and(settings.stale_rule()?);
         let stale = rule.map(|rule| Arc::new(Stale::new(rule, share)));
+        // Where a setting asks for stale rows, no other way for rows to arrive is wanted.
         let halo = stale.clone().map_or(seams.halo, |stale| stale as Arc<dyn HaloPolicy>);
         let cells = part.map(|(shares, _)| Arc::new(Cells::new(group.clone(), shares.clone(), halo)));
         // The one that keeps a GPU busy must not have to share its core.

@@ -116,7 +116,7 @@ fn rows_that_may_be_off_save_bytes_and_training_still_learns() {
             settings.parallel.stale = stale.into();
             let session = Session::begin(settings.clone(), &path(stale), &Progress::silent()).unwrap();
             let plan = session.plan().unwrap().clone();
-            assert!(plan.note.as_ref().unwrap().contains("the most that is sent"), "{plan}");
+            assert!(plan.note.as_ref().unwrap().contains("bytes at most: rows that hardly move"), "{plan}");
             let planned: u64 = plan.workers.iter().map(|share| share.sent.neighbours).sum();
             drop(session);
             std::fs::remove_dir_all(path(stale)).unwrap();
