@@ -75,6 +75,10 @@ pub struct Choices {
     /// How the work is distributed, see `kymo list strategies` [default: psg]
     #[arg(long, value_name = "NAME")]
     strategy: Option<String>,
+    /// Send rows of neighbours again only where they have moved, with a strategy that cuts windows: off,
+    /// adaptive, adaptive-printed, or a share of the largest distance such as 0.3 [default: off]
+    #[arg(long, value_name = "HOW")]
+    stale: Option<String>,
 }
 
 impl Choices {
@@ -111,6 +115,7 @@ impl Choices {
             ("--precision", "run.precision", &self.precision),
             ("--workers", "parallel.workers", &self.workers),
             ("--strategy", "parallel.strategy", &self.strategy),
+            ("--stale", "parallel.stale", &self.stale),
         ];
         let given = options
             .into_iter()

@@ -14,7 +14,7 @@ use kymo_run::step::predicted_bytes;
 use kymo_run::train::Ending;
 use kymo_run::{Class, Error, Part, Result, RunContext, task};
 use kymo_tensor::cuda::product_error;
-use kymo_trace::schema::{GroupReport, RunSummary, SnapshotsHeld};
+use kymo_trace::schema::{GroupReport, RunSummary, SnapshotsHeld, StaleRecord};
 
 use super::beside;
 use super::choices::Choices;
@@ -255,6 +255,7 @@ pub(super) fn costs(summary: &RunSummary) -> String {
     }
     if let Some(workers) = &summary.workers {
         text.push_str(&format!("\n{}\n", sharing(workers)));
+        text.push_str(&workers.stale.as_ref().map_or(String::new(), |stale| saved(stale) + "\n"));
         if let Some(costs) = &summary.costs {
             text.push_str(&format!("windows were scheduled by {}\n", scheduled_by(costs)));
         }
@@ -283,6 +284,19 @@ fn sharing(workers: &GroupReport) -> String {
         workers.workers.len(),
         bytes(sent),
         bytes(workers.planned)
+    )
+}
+
+/// What was saved by rows that were not sent again.
+fn saved(stale: &StaleRecord) -> String {
+    let all = stale.sent + stale.saved;
+    format!(
+        "stale rows: {} sent for rows of neighbours, {} saved ({}); rows that were not sent are off by \
+         {:.1e} of their size",
+        bytes(stale.sent),
+        bytes(stale.saved),
+        percent(stale.saved as f64 / all.max(1) as f64),
+        stale.error
     )
 }
 

@@ -172,6 +172,27 @@ fn strategies_and_partitioners_are_listed() {
 }
 
 #[test]
+fn stale_rows_are_asked_for_and_accounted_for() {
+    let bench = Bench::new();
+    bench.make_small();
+    let how = "small --model t-gcn --layers 2 --workers 2";
+    let plan = bench.done(&format!("plan {how} --stale adaptive")).out;
+    assert!(plan.contains("pts: of neighbours, bytes at most"), "{plan}");
+    assert!(!plan.contains("blad") && !plan.contains("esdg: of neighbours"), "{plan}");
+    let out = bench.done(&format!("train {how} --strategy pts --epochs 3 --stale 0.5 -o run")).out;
+    let line = out.lines().find(|line| line.starts_with("stale rows: ")).unwrap();
+    assert!(line.contains(" sent for rows of neighbours, ") && line.contains(" saved ("), "{line}");
+    let log = bench.log("run");
+    assert!(log.iter().all(|line| line["stale"]["sent"].as_u64().unwrap() > 0));
+    assert!(log[2]["stale"]["saved"].as_u64().unwrap() > 0 && log[2]["stale"]["threshold"] != 0.0);
+    // It may be left off, or on in another way, when the run goes on.
+    bench.done("train -o run --resume --epochs 4 --stale off");
+    bench.done("train -o run --resume --epochs 5 --stale adaptive-printed");
+    let has: Vec<bool> = bench.log("run").iter().map(|line| line["stale"].is_object()).collect();
+    assert_eq!(has, [true, true, true, false, true]);
+}
+
+#[test]
 fn what_cannot_be_shared_is_refused() {
     let bench = Bench::new();
     bench.make_small();
@@ -201,6 +222,12 @@ fn what_cannot_be_shared_is_refused() {
         ("plan --workers 2", "STORE: none was given; kymo generate or kymo ingest makes one"),
         ("plan nowhere --workers 2", "nowhere"),
         ("plan small --workers 2 --window 100", "train.window: "),
+        ("train small --workers 2 --stale 0.3 -o run", "parallel.stale: psg gives workers whole windows"),
+        ("plan small --workers 2 --strategy pts,blad --stale 0.3", "parallel.stale: blad gives workers"),
+        (
+            "train small --workers 2 --strategy pts --stale 1 -o run",
+            "parallel.stale: found '1', expected off, ",
+        ),
         ("train small --workers 2 --strategy pts --memory 9KiB -o run", "run.memory: pts needs "),
         ("train small --workers 2 --memory 9KiB -o run", "run.memory: psg needs "),
         ("train --workers 2 --strategy pss --memory 9KiB -o run", "run.memory: pss needs "),

@@ -50,6 +50,16 @@ pub struct SnapshotBytes {
     pub reader: u64,
 }
 
+/// Rows of neighbours that a worker keeps as they were sent or received last, so that they need not be sent
+/// again where they have hardly moved (DGC, section 5.2).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LastRows {
+    /// What they take.
+    pub bytes: u64,
+    /// The share of all such rows that they are.
+    pub share: f64,
+}
+
 /// What one worker will do in an epoch.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Share {
@@ -69,11 +79,26 @@ pub struct Share {
     /// What its snapshots take.
     #[serde(default)]
     pub snapshots: SnapshotBytes,
+    /// Rows that may stay as they were; missing where all are exact.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_rows: Option<LastRows>,
     /// Seconds of computing.
     pub seconds: f64,
 }
 
 impl Share {
+    /// With rows kept as they were last, as a share of all that are exchanged: as large a one as there is
+    /// memory for. The bytes of rows that go to neighbours are then the most that is sent.
+    pub fn keep_last_rows(&mut self, all: LastRows, each: u64) {
+        let steps = 16u64;
+        let bytes = |sixteenths: u64| (all.bytes as u128 * sixteenths as u128).div_ceil(steps as u128) as u64;
+        let fits = |sixteenths: &u64| self.memory.saturating_add(bytes(*sixteenths)) <= each;
+        let kept = (0..=steps).rev().find(fits).unwrap_or(0);
+        let (bytes, share) = (bytes(kept), kept as f64 / steps as f64);
+        (self.memory, self.most) = (self.memory + bytes, self.most + bytes);
+        self.last_rows = Some(LastRows { bytes, share });
+    }
+
     /// As if there were this many times the windows; what follows from the number of iterations stays.
     pub(crate) fn scale(&mut self, times: f64) {
         let scaled = |value: u64| (value as f64 * times).round() as u64;
@@ -261,6 +286,21 @@ mod tests {
         for (bytes, text) in cases {
             assert_eq!(readable(bytes), text);
         }
+    }
+
+    #[test]
+    fn last_rows_are_kept_as_far_as_there_is_room() {
+        let kept = |each: u64| {
+            let mut share = Share { memory: 1000, most: 5000, ..Share::default() };
+            share.keep_last_rows(LastRows { bytes: 1601, share: 1.0 }, each);
+            let rows = share.last_rows.unwrap();
+            assert_eq!((share.memory, share.most), (1000 + rows.bytes, 5000 + rows.bytes));
+            (rows.bytes, rows.share)
+        };
+        assert_eq!([kept(10_000), kept(2601)], [(1601, 1.0), (1601, 1.0)]);
+        assert_eq!([kept(2600), kept(1101), kept(1100)], [(1501, 0.9375), (101, 0.0625), (0, 0.0)]);
+        // A plan that does not fit without them is refused as ever.
+        assert_eq!(kept(7), (0, 0.0));
     }
 
     #[test]

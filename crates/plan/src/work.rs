@@ -63,3 +63,16 @@ pub struct Work {
     /// Bytes of parameters, gradients and what the optimiser remembers.
     pub replicated: usize,
 }
+
+impl Work {
+    /// Bytes of a vertex in all exchanges between neighbours at a step, each counted once: steps of a window
+    /// have the same ones, but for those that a first step has not.
+    pub fn bytes_between_neighbours(&self) -> u64 {
+        let of_step = |movements: &Vec<Movement>| -> Vec<(usize, usize)> {
+            let between = movements.iter().filter(|movement| movement.moves == Moves::Neighbours);
+            between.map(|movement| movement.columns).enumerate().collect()
+        };
+        let all: std::collections::BTreeSet<(usize, usize)> = self.steps.iter().flat_map(of_step).collect();
+        all.iter().map(|(_, columns)| 4 * *columns as u64).sum()
+    }
+}

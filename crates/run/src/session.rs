@@ -45,6 +45,7 @@ impl Session {
     ) -> Result<Session> {
         // Before anything is started: the number of workers may be one that nothing can be started with.
         settings.check()?;
+        settings.check_stale()?;
         let settings = Settings { parallel: schedule::absolute_costs(settings.parallel)?, ..settings };
         let endpoints = launcher.endpoints()?;
         let made = missing(path);
@@ -124,6 +125,7 @@ impl Session {
             settings.parallel.workers = group.size();
         }
         settings.check()?;
+        settings.check_stale()?;
         let endpoints = match endpoints {
             Some(endpoints) => endpoints,
             None => InProcess(settings.parallel.workers).endpoints()?,
@@ -409,7 +411,7 @@ fn unmake(path: &Path, made: &[PathBuf]) {
 
 /// Settings that may differ when a run goes on: they say how long and with what, not what is computed. What
 /// workers there are and how they share the work may change as well: the rest of the epoch is dealt anew.
-const MAY_CHANGE: [&str; 20] = [
+const MAY_CHANGE: [&str; 21] = [
     "train.epochs",
     "train.patience",
     "run.memory",
@@ -430,6 +432,7 @@ const MAY_CHANGE: [&str; 20] = [
     "parallel.scale_rate",
     "parallel.deadline",
     "parallel.sums",
+    "parallel.stale",
 ];
 
 /// The settings of a run with what may be changed of them.

@@ -8,7 +8,7 @@ use kymo_graph::Step;
 use super::{Parts, Pricing, WHOLE};
 use crate::batch::Window;
 use crate::parts::Part;
-use crate::plan::SnapshotBytes;
+use crate::plan::{LastRows, SnapshotBytes};
 use crate::shares::OwnersKey;
 use crate::work::{Movement, Moves, Work};
 
@@ -71,12 +71,15 @@ impl Pricing<'_> {
             };
             let beside = snapshots.reader + work.replicated as u64;
             let products: u64 = mine().map(|part| part.own * work.reused).sum();
+            let moved: u64 = mine().map(|part| part.rows.iter().sum::<u64>()).sum();
+            let last_rows = moved * work.bytes_between_neighbours();
             let [for_each, for_all] = work.buffers;
             let buffers = largest(&|part| part.own * for_each) + for_all;
             let memory = self.window_memory(parts, worker, snapshots) + beside;
             let most = memory.max(snapshots.all + products + buffers + beside);
             let share = &mut self.workers[worker];
             (share.snapshots, share.memory, share.most) = (snapshots, memory, most);
+            share.last_rows = self.shares.map(|_| LastRows { bytes: last_rows, share: 1.0 });
         }
     }
 

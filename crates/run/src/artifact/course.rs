@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::applied::{self, Origin};
 use super::checkpoint::{Array, Checkpoint};
+use super::stale::{self, StaleFacts};
 use crate::config::{Settings, overlay};
 use crate::error::{Error, Result};
 use crate::forward::RecurrentState;
@@ -61,6 +62,9 @@ struct Facts {
     /// What was measured so far, while windows are measured; the seconds are in an array.
     #[serde(default)]
     profile: Option<ProfileFacts>,
+    /// What is kept of rows that may become stale, where they may.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stale: Option<StaleFacts>,
     data: DataFacts,
     /// What else is known of the data.
     #[serde(default)]
@@ -119,6 +123,7 @@ pub struct Saved {
     scheduled: Option<Schedule>,
     plan: Option<EpochPlan>,
     profile: Option<ProfileFacts>,
+    stale: Option<StaleFacts>,
     data: DataFacts,
     pub(super) origin: Option<Origin>,
 }
@@ -157,6 +162,7 @@ impl Course {
     /// Writes a run as it stands.
     pub fn save(&self, worker: &Worker, path: &Path) -> Result<()> {
         let (profile, seconds) = self.profile.as_ref().map(written).unzip();
+        let mut checkpoint = Checkpoint::default();
         let facts = Facts {
             settings: overlay::to_toml(worker.settings())?,
             position: self.position.clone(),
@@ -165,12 +171,12 @@ impl Course {
             scheduled: self.schedule.as_ref().map(|schedule| schedule.iterations.clone()),
             plan: self.plan.clone(),
             profile,
+            stale: worker.kept.as_ref().map(|kept| stale::put(kept, &mut checkpoint)),
             data: DataFacts::of(worker),
             origin: Some(Origin::of(worker)),
         };
-        let facts = serde_json::to_value(facts)
+        checkpoint.facts = serde_json::to_value(facts)
             .map_err(|error| Error::file(path, format!("its facts cannot be written: {error}")))?;
-        let mut checkpoint = Checkpoint { facts, ..Checkpoint::default() };
         applied::put(&worker.context, &mut checkpoint)?;
         let mut put = |name: String, shape: Vec<usize>, values: &[f32]| {
             checkpoint.arrays.insert(name, Array { shape, values: values.to_vec() });
@@ -218,9 +224,21 @@ impl Saved {
             serde_json::from_value(checkpoint.facts.clone()).map_err(|error| wrong(error.to_string()))?;
         let settings: Settings =
             toml::from_str(&facts.settings).map_err(|error| wrong(error.message().to_owned()))?;
-        let Facts { position, steps, carried, scheduled, plan, profile, data, origin, .. } = facts;
-        let scheduled = scheduled.map(|iterations| Schedule { iterations });
-        Ok(Saved { settings, position, steps, carried, scheduled, plan, profile, data, origin, checkpoint })
+        let Facts { position, steps, carried, plan, profile, stale, data, origin, .. } = facts;
+        let scheduled = facts.scheduled.map(|iterations| Schedule { iterations });
+        Ok(Saved {
+            settings,
+            position,
+            steps,
+            carried,
+            scheduled,
+            plan,
+            profile,
+            stale,
+            data,
+            origin,
+            checkpoint,
+        })
     }
 
     /// The schedule in force, if there was one.
@@ -309,6 +327,14 @@ impl Saved {
             }
             None => None,
         };
+        if let (Some(rows), Some(facts)) = (worker.stale(), &self.stale) {
+            let kept = stale::take(facts, &self.checkpoint, path)?;
+            let of = |settings: &Settings| (settings.parallel.workers, settings.parallel.strategy.clone());
+            match of(&self.settings) == of(worker.settings()) && kept.sent.len() == worker.group.size() {
+                true => rows.restore(&kept, worker.group.rank()),
+                false => rows.begin_anew(&kept),
+            }
+        }
         worker.replica.params.values = values;
         worker.replica.optimiser.restore(State { steps: self.steps, buffers });
         let (position, schedule, plan) = (self.position.clone(), self.scheduled.clone(), self.plan.clone());

@@ -5,6 +5,7 @@ mod applied;
 mod checkpoint;
 mod course;
 mod folder;
+mod stale;
 
 pub use checkpoint::{Array, Checkpoint};
 pub use course::{Best, Course, Position, Saved};

@@ -80,6 +80,7 @@ impl Settings {
         self.task.all_horizons()?;
         self.task.past_values()?;
         strategy::find(&self.parallel.strategy)?;
+        self.stale_rule()?;
         let measured = self.parallel.costs == "measured";
         expect("parallel.cached_costs", measured || !self.parallel.cached_costs, || {
             format!("goes with parallel.costs = \"measured\" only, found \"{}\"", self.parallel.costs)

@@ -11,7 +11,9 @@ pub mod machine;
 mod names;
 pub mod overlay;
 mod settings;
+mod stale;
 
 pub use bytes::memory;
 pub use names::*;
 pub use settings::*;
+pub use stale::StaleRule;

@@ -68,6 +68,11 @@ section! {
         deadline: f64 = 30.0,
         /// How gradients of workers in several processes are summed.
         sums: Sums = Sums::Ordered,
+        /// Whether rows of neighbours on other workers are sent again only where they have moved (DGC,
+        /// section 5.2), with a strategy that cuts windows: off (all are sent, and the result is exact),
+        /// adaptive (the further the loss has fallen, the further rows may be off), adaptive-printed (the
+        /// other way round, as DGC's Eq. 6 is printed) or a share of the largest distance seen, such as 0.3.
+        stale: String = "off".into(),
     }
 }
 

@@ -4,14 +4,18 @@
 //! Rows of neighbours are exchanged before each layer of structure; a state goes with its vertex from the
 //! owner at one step to the owner at the next; where a partition has owners of its own for the time encoder,
 //! rows move there in between. All of it is rows along routes, and gradients go back along the routes
-//! reversed, so the result is that of one worker. Who owns what is decided by [`kymo_plan::Shares`].
+//! reversed, so the result is that of one worker. Who owns what is decided by [`kymo_plan::Shares`]. On
+//! request rows of neighbours are those of an earlier pass where they have hardly moved since ([`Stale`]).
 
+mod exchange;
 mod moved;
 mod product;
+mod stale;
 mod step;
 mod window;
 
 pub use moved::moved;
+pub use stale::{Kept, LastRows, RowsKey, Stale, Tally};
 pub use step::{Neighbours, StepCells};
 pub use window::{Exchanges, Pass, Window};
 
@@ -113,7 +117,8 @@ impl Cells {
             made.owners.push(rows.clone());
             let exchanges = Arc::new(Exchanges::new(t, pass));
             made.exchanges.push(exchanges.clone());
-            let exact = StepCells { group: self.group.clone(), neighbours, carry, shuffle, hand, exchanges };
+            let (group, stale) = (self.group.clone(), None);
+            let exact = StepCells { group, neighbours, carry, shuffle, hand, exchanges, stale };
             made.steps.push(self.policy.at(exact));
             before = Some([structure, rows]);
         }

@@ -5,13 +5,10 @@ use std::sync::Arc;
 use kymo_plan::Route;
 use kymo_tensor::{Back, Error, Op, Result, Shape, Stage, Tape, Var, View};
 
+use super::exchange::Exchange;
 use crate::workers::{RowTag, WorkerGroup};
 
-struct Moved {
-    group: Arc<WorkerGroup>,
-    route: Arc<Route>,
-    tag: RowTag,
-}
+struct Moved(Exchange);
 
 /// An error between workers as operations of the engine report it.
 pub(crate) fn inside(error: kymo_comm::Error) -> Error {
@@ -33,9 +30,9 @@ impl Op for Moved {
 
     fn shape(&self, inputs: &[Shape]) -> Result<Shape> {
         let [x] = kymo_tensor::error::expect_inputs(self.name(), inputs)?;
-        let expected = Shape::new(self.route.rows_in, x.columns);
+        let expected = Shape::new(self.0.route.rows_in, x.columns);
         kymo_tensor::error::expect_shape(self.name(), "x", x, expected)?;
-        Ok(Shape::new(self.route.rows_out, x.columns))
+        Ok(Shape::new(self.0.route.rows_out, x.columns))
     }
 
     fn collective(&self) -> bool {
@@ -43,21 +40,20 @@ impl Op for Moved {
     }
 
     fn forward(&self, inputs: &[View<'_>], output: &mut [f32], _: &mut [f32]) -> Result<()> {
-        let (x, columns, route) = (inputs[0].values, inputs[0].shape.columns, &self.route);
-        let sent = self.group.send(self.tag, &route.sends, x, columns).map_err(inside)?;
-        let me = self.group.rank();
+        let (x, columns, route) = (inputs[0].values, inputs[0].shape.columns, &self.0.route);
+        let sent = self.0.send(x, columns)?;
+        let me = self.0.group.rank();
         for (&from, &to) in route.sends[me].iter().zip(&route.receives[me]) {
             let row = &x[from as usize * columns..][..columns];
             output[to as usize * columns..][..columns].copy_from_slice(row);
         }
         let put = |row: usize, values: &[f32]| output[row * columns..][..columns].copy_from_slice(values);
-        self.group.receive(self.tag, &route.receives, columns, sent, put).map_err(inside)
+        self.0.receive(columns, sent, put)
     }
 
     fn backward(&self, mut back: Back<'_, '_>) -> Result<()> {
-        let (columns, route) = (back.output.shape.columns, &self.route);
-        let sent =
-            self.group.send(self.tag.back(), &route.receives, back.upstream, columns).map_err(inside)?;
+        let (columns, route) = (back.output.shape.columns, &self.0.route);
+        let sent = self.0.send_back(back.upstream, columns)?;
         // Others may ask for a gradient that is not wanted here: what they sent has to be received in any
         // case.
         let mut unwanted = Vec::new();
@@ -68,13 +64,13 @@ impl Op for Moved {
                 &mut unwanted[..]
             }
         };
-        let me = self.group.rank();
+        let me = self.0.group.rank();
         for (&from, &to) in route.sends[me].iter().zip(&route.receives[me]) {
             let values = &back.upstream[to as usize * columns..][..columns];
             add(&mut gradient[from as usize * columns..][..columns], values);
         }
         let sum = |row: usize, values: &[f32]| add(&mut gradient[row * columns..][..columns], values);
-        self.group.receive(self.tag.back(), &route.sends, columns, sent, sum).map_err(inside)
+        self.0.receive_back(columns, sent, sum)
     }
 }
 
@@ -90,10 +86,15 @@ pub fn moved(
     tag: RowTag,
     x: Var,
 ) -> Result<Var> {
-    if route.is_identity() {
+    exchanged(tape, Exchange::exact(group.clone(), route.clone(), tag), x)
+}
+
+/// `x` with its rows moved as an exchange moves them.
+pub(super) fn exchanged(tape: &mut Tape<'_>, exchange: Exchange, x: Var) -> Result<Var> {
+    if exchange.route.is_identity() {
         return Ok(x);
     }
-    tape.apply(Moved { group: group.clone(), route: route.clone(), tag }, &[x])
+    tape.apply(Moved(exchange), &[x])
 }
 
 #[cfg(test)]

@@ -8,8 +8,10 @@ use kymo_model::{Graph, Halo, Matrix};
 use kymo_plan::{HaloRows, Route};
 use kymo_tensor::{Result, Tape, Var};
 
-use super::moved::{inside, moved};
+use super::exchange::Exchange;
+use super::moved::{exchanged, inside, moved};
 use super::product::Product;
+use super::stale::StaleStep;
 use super::window::Exchanges;
 use crate::workers::{RowTag, WorkerGroup};
 
@@ -44,7 +46,8 @@ impl Neighbours {
     }
 }
 
-/// A step of a window at one worker: rows of others arrive as they are now.
+/// A step of a window at one worker: rows of others arrive as they are now, unless it is said that those of
+/// neighbours may be stale.
 pub struct StepCells {
     pub(super) group: Arc<WorkerGroup>,
     pub(super) neighbours: Arc<Neighbours>,
@@ -55,6 +58,8 @@ pub struct StepCells {
     /// From where rows were computed at the step before to where they are.
     pub(super) hand: Option<Arc<Route>>,
     pub(super) exchanges: Arc<Exchanges>,
+    /// Where rows of neighbours may be stale.
+    pub(super) stale: Option<StaleStep>,
 }
 
 impl StepCells {
@@ -73,6 +78,15 @@ impl StepCells {
         self.exchanges.next()
     }
 
+    /// The next exchange of neighbours' rows.
+    fn exchange(&self) -> Exchange {
+        let exact = Exchange::exact(self.group.clone(), self.neighbours.route.clone(), self.tag());
+        match &self.stale {
+            Some(stale) => exact.stale(stale.memory.clone(), stale.step, stale.next()),
+            None => exact,
+        }
+    }
+
     /// `x` along a route, if there is one.
     fn along(&self, tape: &mut Tape<'_>, route: Option<&Arc<Route>>, x: Var) -> Result<Var> {
         route.map_or(Ok(x), |route| moved(tape, &self.group, route, self.tag(), x))
@@ -82,13 +96,12 @@ impl StepCells {
 impl Halo for StepCells {
     fn product<'a>(&'a self, tape: &mut Tape<'a>, graph: &'a Graph, matrix: Matrix, x: Var) -> Result<Var> {
         let [here, beyond] = self.neighbours.halves(graph, matrix)?;
-        let (arena, tag) = (tape.arena(), self.tag());
-        let (group, route) = (self.group.clone(), self.neighbours.route.clone());
-        tape.apply(Product { arena, group, route, tag, here, beyond }, &[x])
+        let (arena, exchange) = (tape.arena(), self.exchange());
+        tape.apply(Product { arena, exchange, here, beyond }, &[x])
     }
 
     fn extend<'a>(&'a self, tape: &mut Tape<'a>, x: Var) -> Result<Var> {
-        let beyond = moved(tape, &self.group, &self.neighbours.route, self.tag(), x)?;
+        let beyond = exchanged(tape, self.exchange(), x)?;
         tape.concatenate_rows(&[x, beyond])
     }
 

@@ -33,6 +33,16 @@ impl Exchanges {
         Exchanges { step, pass, next: AtomicU16::new(0) }
     }
 
+    /// The step.
+    pub fn step(&self) -> Step {
+        self.step
+    }
+
+    /// Whether it is trained on; evaluated otherwise.
+    pub fn trains(&self) -> bool {
+        self.pass.trains
+    }
+
     /// The name of the next exchange.
     pub fn next(&self) -> RowTag {
         let layer = self.next.fetch_add(1, Ordering::Relaxed);

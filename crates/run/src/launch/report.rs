@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use kymo_comm::Traffic;
 use kymo_trace::schema::folder::CHROME_TRACE;
-use kymo_trace::schema::{GroupReport, WorkerReport};
+use kymo_trace::schema::{GroupReport, StaleRecord, WorkerReport};
 use kymo_trace::{TimeSummary, WorkerTrace, chrome};
 
 use super::clocks::{self, Offset};
 use crate::config::bytes::process_memory;
 use crate::error::{Error, Result};
+use crate::halo::{Stale, Tally};
 use crate::step::Worker;
 use crate::workers::WorkerGroup;
 
@@ -26,6 +27,8 @@ pub(super) struct Share {
     memory: u64,
     /// Bytes of its process at most, where it has one of its own.
     process: u64,
+    /// What it counted of rows that may be stale, where they may.
+    stale: Option<Tally>,
 }
 
 impl Share {
@@ -41,6 +44,7 @@ impl Share {
                 1 => process_memory().map_or(0, |(_, most)| most as u64),
                 _ => 0,
             },
+            stale: worker.stale().map(Stale::counted),
         }
     }
 
@@ -62,14 +66,19 @@ impl Share {
         let others = [on_way, waited, self.memory, self.process];
         let mut bytes: Vec<u8> =
             self.sent.iter().chain(&others).flat_map(|number| number.to_le_bytes()).collect();
+        let stale = self.stale.as_ref().map(Tally::to_bytes).unwrap_or_default();
+        bytes.extend((stale.len() as u64).to_le_bytes());
+        bytes.extend(stale);
         bytes.extend(self.trace.to_bytes()?);
         Ok(bytes)
     }
 
     fn from_bytes(bytes: &[u8]) -> Option<Share> {
-        let (head, trace) = bytes.split_at_checked(56)?;
+        let (head, rest) = bytes.split_at_checked(64)?;
         let number = |at: usize| Some(u64::from_le_bytes(head[8 * at..][..8].try_into().ok()?));
+        let (stale, trace) = rest.split_at_checked(number(7)? as usize)?;
         Some(Share {
+            stale: if stale.is_empty() { None } else { Some(Tally::from_bytes(stale)?) },
             sent: [number(0)?, number(1)?, number(2)?],
             in_flight: [f64::from_bits(number(3)?), f64::from_bits(number(4)?)],
             memory: number(5)?,
@@ -115,6 +124,15 @@ impl Reports {
         let worker =
             |share: &Share| WorkerReport { sent: share.sent, memory: share.memory, process: share.process };
         let workers = self.shares.iter().map(worker).collect();
-        GroupReport { strategy: self.strategy.clone(), summary, workers, planned }
+        let tallies: Vec<Tally> = self.shares.iter().filter_map(|share| share.stale).collect();
+        let mut all = Tally::default();
+        tallies.iter().for_each(|tally| all.add(tally));
+        let stale = (!tallies.is_empty()).then(|| StaleRecord {
+            sent: all.sent,
+            saved: all.saved(),
+            error: all.error(),
+            ..StaleRecord::default()
+        });
+        GroupReport { strategy: self.strategy.clone(), summary, workers, planned, stale }
     }
 }

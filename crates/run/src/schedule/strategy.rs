@@ -31,7 +31,7 @@ pub enum Division {
 /// Whether a strategy goes with the settings: truncated windows need the state that the one before left, so
 /// they cannot be assigned to different workers. Schedulers may need something that was not built in.
 pub fn is_possible(strategy: &Strategy, settings: &Settings, workers: usize) -> bool {
-    if !strategy.is_built() {
+    if !strategy.is_built() || workers > 1 && settings.check_stale_with(strategy.name).is_err() {
         return false;
     }
     matches!(strategy.scheme, Scheme::Cells { .. }) || settings.train.mode != Mode::Truncated || workers == 1
@@ -43,6 +43,9 @@ const LINK_BYTES: u64 = 100;
 const SOON_LINKS: u64 = 4_000_000;
 /// Edges that a plan looks at in all: about ten seconds, too.
 const SOON_EDGES: f64 = 6e8;
+/// What a plan says where rows may be stale.
+const AT_MOST: &str =
+    "of neighbours, bytes at most: rows that hardly move are not sent again (parallel.stale)";
 /// Windows that are looked at, at least: the first and the last.
 const FEWEST: usize = 2;
 
@@ -136,6 +139,9 @@ impl Division {
     ) -> Result<Division> {
         let settings = &context.settings;
         let strategy = strategy::find(strategy)?;
+        if workers > 1 {
+            settings.check_stale_with(strategy.name)?;
+        }
         let cut = match strategy.scheme {
             Scheme::Scheduled(name) if !strategy.is_built() => {
                 let problem =
@@ -202,7 +208,17 @@ impl Division {
                 (share.memory, share.most) = (least, least + all + products);
             }
         }
-        let note = self.shares().and_then(Shares::note).map(str::to_owned);
+        let may_be_stale = context.settings.stale_rule()?.is_some();
+        let each = context.memory_of_worker()? as u64;
+        for share in &mut plan.workers {
+            let all = share.last_rows.take();
+            all.filter(|_| may_be_stale).into_iter().for_each(|all| share.keep_last_rows(all, each));
+        }
+        let keeps = plan.workers.iter().any(|share| share.last_rows.is_some_and(|rows| rows.bytes > 0));
+        let at_most = keeps.then(|| AT_MOST.to_owned());
+        let known = self.shares().and_then(Shares::note).map(str::to_owned);
+        let notes: Vec<String> = known.into_iter().chain(at_most).collect();
+        let note = (!notes.is_empty()).then(|| notes.join("\n"));
         Ok(Plan { sampled: question.sample.map(Sample::counts), note, ..plan })
     }
 

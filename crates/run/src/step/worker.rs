@@ -1,6 +1,8 @@
 //! One worker: its replica, its runner and its place in a group. An iteration of training, and what the model
 //! outputs.
 
+mod held;
+
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,7 +13,6 @@ use kymo_plan::{Batch, Iteration, Share, Shares, Targets, Window};
 use kymo_tensor::estimate::MemoryEstimate;
 use kymo_tensor::{Arena, Device, Numbers, Times};
 use kymo_trace::Kind;
-use kymo_trace::schema::SnapshotsHeld;
 
 use super::context::RunContext;
 use super::group::Group;
@@ -19,10 +20,10 @@ use super::runner::{Runner, WindowRun};
 use super::seams::Seams;
 use super::times::WindowTimes;
 use crate::config::{Mode, Settings, device};
-use crate::data::{Loaded, Reading, Room, Sizes, Snapshots, Split, Surroundings, WholeSteps, whole_bytes};
+use crate::data::{Loaded, Room, Sizes, Snapshots, Split, Surroundings, WholeSteps};
 use crate::error::{Error, Result};
 use crate::forward::{Forward, Outputs, RecurrentState, Written};
-use crate::halo::{Cells, Pass};
+use crate::halo::{Cells, HaloPolicy, Kept, Pass, Stale};
 use crate::merge::{GradientSum, Merge, Merged};
 use crate::random::Random;
 use crate::replica::Replica;
@@ -67,7 +68,10 @@ pub struct Worker {
     pub trained: Traffic,
     /// What was measured of windows, where they are measured, operation by operation.
     pub measured: Option<Vec<WindowTimes>>,
+    /// What all workers keep of rows that they sent, gathered for a checkpoint.
+    pub kept: Option<Kept>,
     runner: Runner,
+    stale: Option<Arc<Stale>>,
     merge: Box<dyn Merge>,
     gradient: GradientSum,
     epoch: usize,
@@ -131,7 +135,12 @@ impl Worker {
         let settings = &context.settings;
         let planned = part.and_then(|(_, share)| share);
         let bytes = context.room_to_keep(planned.map(|share| share.memory))?.min(most);
-        let cells = part.map(|(shares, _)| Arc::new(Cells::new(group.clone(), shares.clone(), seams.halo)));
+        let share = planned.and_then(|share| share.last_rows).map_or(1.0, |rows| rows.share);
+        let rule = part.and(settings.stale_rule()?);
+        let stale = rule.map(|rule| Arc::new(Stale::new(rule, share)));
+        // Where a setting asks for stale rows, no other way for rows to arrive is wanted.
+        let halo = stale.clone().map_or(seams.halo, |stale| stale as Arc<dyn HaloPolicy>);
+        let cells = part.map(|(shares, _)| Arc::new(Cells::new(group.clone(), shares.clone(), halo)));
         // The one that keeps a GPU busy must not have to share its core.
         let on_device = usize::from(arena.device().is_some());
         let threads = (rayon::current_num_threads() / context.sharing.workers).saturating_sub(on_device);
@@ -171,6 +180,8 @@ impl Worker {
             progress: Progress::silent(),
             trained: Traffic::default(),
             measured: None,
+            kept: None,
+            stale,
             merge: seams.merge,
             gradient: GradientSum::default(),
             epoch: 0,
@@ -214,30 +225,6 @@ impl Worker {
         self.runner.device()
     }
 
-    /// Bytes of the buffers that steps take turns in.
-    pub fn buffer_bytes(&self) -> usize {
-        self.runner.arena().bytes()
-    }
-
-    /// How snapshots were held and read so far.
-    pub fn snapshots_held(&self) -> SnapshotsHeld {
-        let snapshots = self.snapshots();
-        let Reading { spent, waited } = snapshots.reading();
-        SnapshotsHeld {
-            bytes: snapshots.held_bytes() as u64,
-            whole: whole_bytes(self.context.store.manifest(), self.context.inputs.constant_width()),
-            steps: snapshots.held_steps(),
-            reading: spent,
-            waited,
-        }
-    }
-
-    /// Bytes that the worker holds: its part of the snapshots, buffers, parameters and what the optimiser
-    /// remembers.
-    pub fn held_bytes(&self) -> usize {
-        self.snapshots().held_bytes() + self.buffer_bytes() + self.replica.bytes()
-    }
-
     /// Begins an epoch, at its first window or where it was interrupted: only then is the state before of any
     /// use.
     pub fn begin_epoch(&mut self, epoch: usize, is_new: bool) {
@@ -272,6 +259,9 @@ impl Worker {
 
     /// One iteration: every worker runs its batches, then all take a step of the optimiser.
     pub fn iterate(&mut self, iteration: &Iteration, rate: f32, stop: bool) -> Result<Merged> {
+        if let Some(stale) = self.stale() {
+            stale.agree(&self.group)?;
+        }
         let before = self.group.traffic();
         self.replica.send_to(self.runner.device())?;
         let mut gradient = std::mem::take(&mut self.gradient);
@@ -484,15 +474,5 @@ impl Worker {
         drop(evaluating);
         self.clock.add(Work::Predict, begun.elapsed());
         Ok((written.iter().map(Written::read).collect(), after))
-    }
-
-    /// Gathers the state of all vertices at every worker, for a checkpoint. All workers come here together.
-    pub fn gather_state(&mut self) -> Result<()> {
-        let Some(cells) = self.runner.cells() else { return Ok(()) };
-        if let Some(state) = self.state.take() {
-            let memory = self.context.memory.clone().unwrap_or_default();
-            self.state = Some(state.gathered(&memory, cells)?);
-        }
-        Ok(())
     }
 }

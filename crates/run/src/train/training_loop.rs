@@ -18,6 +18,7 @@ use crate::artifact::{Course, Folder};
 use crate::config::bytes::process_memory;
 use crate::data::Part;
 use crate::error::Result;
+use crate::halo::Stale;
 use crate::replica::optimiser::Rates;
 use crate::schedule::{Controller, Division};
 use crate::step::Worker;
@@ -47,6 +48,7 @@ pub fn train(
     let files = folder.as_ref().map(Folder::files);
     let mut controller =
         Controller::begin(worker, division, begins_at, known, files, &mut |note| observer.note(note))?;
+    worker.stale().and_then(Stale::note).iter().for_each(|note| observer.note(note));
     let rates = Rates::new(&settings, controller.usual_iterations(worker));
     let mut stop = false;
     while course.position.epoch < epochs && !course.position.finished {
@@ -106,6 +108,8 @@ pub fn train(
         let validation = measure(worker, Part::Validation)?;
         check_finite(&validation, Part::Validation, &format!("epoch {}", epoch + 1))?;
         let reached = validation.get(deciding.name()).copied();
+        let loss = course.position.loss / course.position.losses.max(1) as f64;
+        let stale = worker.end_epoch(loss)?;
         let position = &mut course.position;
         // Where there is nothing to judge, the last epoch is as good as any.
         let better = position.best_epoch == 0
@@ -118,13 +122,14 @@ pub fn train(
         let record = EpochRecord {
             version: EpochRecord::VERSION,
             epoch: position.epoch,
-            loss: position.loss / position.losses.max(1) as f64,
+            loss,
             learning_rate: rates.rate(epoch + 1, 0, 1) * settings.rate_factor(usual_size(&plan)),
             validation,
             best: better,
             seconds: pace.seconds(),
             edges_per_second: pace.edges / trained.max(1e-9),
             memory: process_memory().map_or(0, |(now, _)| now as u64),
+            stale,
         };
         (position.window, position.loss, position.losses, position.lines) = (0, 0.0, 0, position.lines + 1);
         position.finished = patience > 0 && position.epoch - position.best_epoch >= patience;
@@ -165,6 +170,7 @@ fn save(worker: &mut Worker, course: &Course, folder: &Option<Folder>) -> Result
         course.save(worker, &folder.checkpoint())?;
         worker.group.recorder.record(Kind::Checkpoint, "checkpoint", begun, 0);
     }
+    worker.kept = None;
     worker.clock.add(Work::Checkpoint, begun.elapsed());
     Ok(())
 }

@@ -193,6 +193,21 @@ impl WorkerGroup {
         values: &[f32],
         columns: usize,
     ) -> kymo_comm::Result<Instant> {
+        self.send_each(tag, sends, columns, |_, rows, message| {
+            for &row in rows {
+                message.extend_from_slice(&values[row as usize * columns..][..columns]);
+            }
+        })
+    }
+
+    /// Sends a message to each of the workers that rows go to, which `fill` puts together; when that was.
+    pub fn send_each(
+        &self,
+        tag: RowTag,
+        sends: &[Vec<u32>],
+        columns: usize,
+        mut fill: impl FnMut(usize, &[u32], &mut Vec<f32>),
+    ) -> kymo_comm::Result<Instant> {
         let begun = Instant::now();
         let mut bytes = 0;
         // Each begins with its neighbour, so that not all send to the same one at a time.
@@ -200,9 +215,7 @@ impl WorkerGroup {
         let others = others.filter_map(|to| Some((to, sends.get(to)?)));
         for (to, rows) in others.filter(|(_, rows)| !rows.is_empty()) {
             let mut message = self.comm.buffer(rows.len() * columns);
-            for &row in rows {
-                message.extend_from_slice(&values[row as usize * columns..][..columns]);
-            }
+            fill(to, rows, &mut message);
             bytes += 4 * message.len() as u64;
             self.comm.send(to, tag.into(), message)?;
         }
@@ -221,6 +234,26 @@ impl WorkerGroup {
         sent: Instant,
         mut each: impl FnMut(usize, &[f32]),
     ) -> kymo_comm::Result<()> {
+        self.receive_each(tag, receives, sent, |_, rows, message| {
+            if message.len() != rows.len() * columns {
+                let (found, rows) = (message.len(), rows.len());
+                return Err(format!("sent {found} numbers, expected {rows} rows of {columns}"));
+            }
+            for (&row, values) in rows.iter().zip(message.chunks_exact(columns.max(1))) {
+                each(row as usize, values);
+            }
+            Ok(())
+        })
+    }
+
+    /// Takes the message of each of the workers that rows come from: `take` says what is wrong with it.
+    pub fn receive_each(
+        &self,
+        tag: RowTag,
+        receives: &[Vec<u32>],
+        sent: Instant,
+        mut take: impl FnMut(usize, &[u32], &[f32]) -> std::result::Result<(), String>,
+    ) -> kymo_comm::Result<()> {
         for (from, rows) in
             receives.iter().enumerate().filter(|(from, rows)| *from != self.rank() && !rows.is_empty())
         {
@@ -230,14 +263,7 @@ impl WorkerGroup {
             self.recorder.record(Kind::Wait, "rows", waiting, 0);
             self.in_flight.fetch_add(sent.elapsed().as_nanos() as u64, Ordering::Relaxed);
             let begun = Instant::now();
-            if message.len() != rows.len() * columns {
-                let what =
-                    format!("sent {} numbers, expected {} rows of {columns}", message.len(), rows.len());
-                return Err(kymo_comm::Error::Peer { rank: from, what });
-            }
-            for (&row, values) in rows.iter().zip(message.chunks_exact(columns.max(1))) {
-                each(row as usize, values);
-            }
+            take(from, rows, &message).map_err(|what| kymo_comm::Error::Peer { rank: from, what })?;
             self.recorder.record(Kind::Receive, "rows", begun, 4 * message.len() as u64);
             self.comm.recycle(message);
         }

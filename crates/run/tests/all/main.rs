@@ -26,6 +26,8 @@ mod resume;
 mod scheduled;
 mod seams;
 mod stages;
+mod stale;
+mod stale_room;
 mod together;
 mod workers;
 mod workers_odd;

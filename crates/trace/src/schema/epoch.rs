@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::evaluation::Metrics;
+use super::stale::StaleRecord;
 use super::{number, record};
 
 /// What was measured in one epoch.
@@ -29,6 +30,9 @@ pub struct EpochRecord {
     pub edges_per_second: f64,
     /// Bytes that the process held after it; 0 where the system does not tell.
     pub memory: u64,
+    /// What was saved by stale rows; missing where all are exact.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stale: Option<StaleRecord>,
 }
 
 record!(EpochRecord, 1, "the record of an epoch", "remove the line");
@@ -51,8 +55,12 @@ mod tests {
             seconds: 0.25,
             edges_per_second: 1e7,
             memory: 44_539_904,
+            stale: None,
         };
         check(&record, "epoch");
+        assert!(!serde_json::to_string(&record).unwrap().contains("stale"));
+        let stale = StaleRecord { sent: 5, saved: 7, error: 0.01, threshold: 0.5, distance: 1.5 };
+        check(&EpochRecord { stale: Some(stale), ..record.clone() }, "epoch");
         let text = serde_json::to_vec(&EpochRecord { loss: f64::INFINITY, ..record }).unwrap();
         assert!(from_json::<EpochRecord>(&text).unwrap().loss.is_nan());
     }

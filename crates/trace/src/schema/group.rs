@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::stale::StaleRecord;
 use crate::bytes::readable;
 use crate::summary::TimeSummary;
 
@@ -18,6 +19,10 @@ pub struct GroupReport {
     pub workers: Vec<WorkerReport>,
     /// Bytes that the plan expected all workers to send in an epoch.
     pub planned: u64,
+    /// What stale rows saved in all epochs; missing where all are exact. The threshold and the distance are
+    /// those of single epochs, and 0 here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stale: Option<StaleRecord>,
 }
 
 /// What one worker did.
@@ -97,6 +102,7 @@ pub(super) mod tests {
             summary,
             workers: vec![worker(3 << 20), worker(512)],
             planned: 6,
+            stale: None,
         }
     }
 

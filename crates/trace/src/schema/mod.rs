@@ -31,6 +31,7 @@ mod record;
 mod run_summary;
 mod schedule;
 mod settings;
+mod stale;
 mod tune;
 
 pub use epoch::EpochRecord;
@@ -45,6 +46,7 @@ pub use record::{Record, from_json, read, write};
 pub use run_summary::{RunSummary, SnapshotsHeld};
 pub use schedule::{ScheduleRecord, check_iterations};
 pub use settings::{SettingValue, SettingsRecord};
+pub use stale::StaleRecord;
 pub use tune::{TrialRecord, TuneRecord};
 
 pub(crate) use record::record;
