@@ -1,0 +1,311 @@
+//! Label propagation over cells (DGC section 4.1, equations 1 and 2).
+//!
+//! Every cell begins with a label of its own and takes the one that most bytes come from, of all its
+//! neighbours in space and time. Run as printed, all cells at once, labels swap for ever across bipartite
+//! parts. So cells are visited one by one in a fixed random order and see the newest labels; ties go to the
+//! label that a cell has, then to the smallest; a label whose cells have a load at the cap is not adopted. It
+//! ends when hardly a label changes.
+//!
+//! Even steps go first and odd ones follow: a step sees its neighbours in time, which stand still meanwhile,
+//! and the newest labels of its own cells, so steps of one parity go side by side and the chunks are the same
+//! for any number of threads. The room that labels have is looked up as it was before such a group of steps;
+//! changes are then applied in the order of the steps, and those that would go beyond the cap are refused.
+
+use kymo_graph::Vertex;
+use kymo_graph::random::Random;
+use rayon::prelude::*;
+
+use super::cells::{Cells, Neighbours};
+use crate::error::Result;
+
+/// Chunks a worker, if all were as large as they may be: enough to even out loads.
+const CHUNKS_A_WORKER: u64 = 64;
+/// The least load that a chunk may have: below it, chunks would be single cells.
+const LEAST_CAP: u64 = 16;
+/// Rounds after which it ends in any case.
+const ROUNDS: usize = 10;
+/// It ends when less than one cell in this many took another label in a round.
+const SETTLED: usize = 200;
+/// Steps of one parity whose changes are applied together. Constant, so that answers do not depend on threads.
+const TOGETHER: usize = 32;
+/// Labels without room that a cell tries to adopt before it keeps its own.
+const TRIES: usize = 8;
+
+/// The label of every cell.
+pub(super) struct Labels {
+    /// Of each step, those of all vertices.
+    pub by_step: Vec<Vec<u32>>,
+    /// How many rounds it took.
+    pub rounds: usize,
+}
+
+/// The most that the cells of a chunk may load a worker with; a cell above it is a chunk by itself.
+pub fn cap(loads: &[Vec<u32>], workers: usize) -> u64 {
+    let total: u64 = loads.iter().flatten().map(|&load| u64::from(load)).sum();
+    (total / (workers as u64 * CHUNKS_A_WORKER)).clamp(LEAST_CAP, u64::from(u32::MAX))
+}
+
+/// Propagates labels until they settle.
+pub(super) fn propagate(cells: &Cells<'_>, loads: &[Vec<u32>], cap: u64, seed: u64) -> Result<Labels> {
+    let mut run = Propagation::new(cells, loads, cap, seed);
+    let mut rounds = 0;
+    while rounds < ROUNDS {
+        let changed = run.round(rounds as u64)?;
+        rounds += 1;
+        if changed * SETTLED < cells.count() {
+            break;
+        }
+    }
+    Ok(Labels { by_step: run.labels, rounds })
+}
+
+struct Propagation<'a> {
+    cells: &'a Cells<'a>,
+    loads: &'a [Vec<u32>],
+    cap: u64,
+    random: Random,
+    labels: Vec<Vec<u32>>,
+    /// The load of all cells with a label.
+    sizes: Vec<u32>,
+}
+
+/// What a thread works in.
+#[derive(Default)]
+struct Scratch {
+    neighbours: Neighbours,
+    now: Vec<u32>,
+    taken: Vec<u32>,
+    sums: Sums,
+}
+
+impl<'a> Propagation<'a> {
+    fn new(cells: &'a Cells<'a>, loads: &'a [Vec<u32>], cap: u64, seed: u64) -> Propagation<'a> {
+        let vertices = cells.vertices();
+        let own = |place: usize| (0..vertices).map(|vertex| (place * vertices + vertex) as u32).collect();
+        Propagation {
+            cells,
+            loads,
+            cap,
+            random: Random::new(seed).stream(STREAM),
+            labels: (0..cells.steps.len()).map(own).collect(),
+            sizes: loads.concat(),
+        }
+    }
+
+    /// Visits every cell once; how many took another label.
+    fn round(&mut self, round: u64) -> Result<usize> {
+        let mut changed = 0;
+        for parity in 0..2 {
+            let places: Vec<usize> = (parity..self.cells.steps.len()).step_by(2).collect();
+            for group in places.chunks(TOGETHER) {
+                let random = self.random.stream(round);
+                let visit = |scratch: &mut Scratch, &place: &usize| {
+                    self.cells.with_edges(place, |edges| {
+                        scratch.neighbours.fill(edges, self.cells.vertices());
+                        self.visit(place, edges, random.stream(place as u64), scratch)
+                    })
+                };
+                let wanted: Vec<Vec<(Vertex, u32)>> =
+                    group.par_iter().map_init(Scratch::default, visit).collect::<Result<_>>()?;
+                for (&place, wanted) in group.iter().zip(wanted) {
+                    changed += self.apply(place, &wanted);
+                }
+            }
+        }
+        Ok(changed)
+    }
+
+    /// The labels that cells of a step want to have, in the order in which they were visited.
+    fn visit(
+        &self,
+        place: usize,
+        edges: &[kymo_graph::Edge],
+        random: Random,
+        scratch: &mut Scratch,
+    ) -> Vec<(Vertex, u32)> {
+        let (vertices, traffic) = (self.cells.vertices(), &self.cells.traffic);
+        let (spatial, temporal) = (traffic.edge(), traffic.temporal(self.cells.window));
+        let Scratch { neighbours, now, taken, sums } = scratch;
+        now.clone_from(&self.labels[place]);
+        taken.clear();
+        taken.resize(vertices, 0);
+        let around = [place.checked_sub(1), Some(place + 1)];
+        let around: Vec<&[u32]> = around
+            .into_iter()
+            .flatten()
+            .filter_map(|other| self.labels.get(other))
+            .map(Vec::as_slice)
+            .collect();
+        let mut wanted = Vec::new();
+        for vertex in order(vertices, random) {
+            sums.begin(neighbours.count(vertex) + around.len());
+            for other in neighbours.of(edges, vertex).filter(|&other| other as usize != vertex) {
+                sums.add(now[other as usize], spatial);
+            }
+            around.iter().for_each(|labels| sums.add(labels[vertex], temporal));
+            let (current, load) = (now[vertex], self.loads[place][vertex]);
+            // Two labels that began at the same vertex share what was taken of their room in this step, so
+            // that a list is enough; at worst one of them is adopted a round later.
+            let first = |label: u32| label as usize % vertices;
+            let has_room = |label: u32| {
+                let size = u64::from(self.sizes[label as usize]) + u64::from(taken[first(label)]);
+                size + u64::from(load) <= self.cap
+            };
+            let best = sums.best(current, has_room);
+            if best != current {
+                now[vertex] = best;
+                taken[first(best)] = taken[first(best)].saturating_add(load);
+                wanted.push((vertex as Vertex, best));
+            }
+        }
+        wanted
+    }
+
+    /// Gives cells the labels that they want, as far as there is room.
+    fn apply(&mut self, place: usize, wanted: &[(Vertex, u32)]) -> usize {
+        let mut changed = 0;
+        for &(vertex, label) in wanted {
+            let (load, vertex) = (self.loads[place][vertex as usize], vertex as usize);
+            if u64::from(self.sizes[label as usize]) + u64::from(load) <= self.cap {
+                let before = std::mem::replace(&mut self.labels[place][vertex], label);
+                self.sizes[before as usize] -= load;
+                self.sizes[label as usize] += load;
+                changed += 1;
+            }
+        }
+        changed
+    }
+}
+
+/// The stream of random numbers that orders are drawn from.
+const STREAM: u64 = 0xc4u64;
+
+/// All vertices in a random order that takes no memory: steps of a random width that has no divisor in common
+/// with their number.
+fn order(vertices: usize, random: Random) -> impl Iterator<Item = usize> {
+    let divisor = |mut a: usize, mut b: usize| {
+        while b > 0 {
+            (a, b) = (b, a % b);
+        }
+        a
+    };
+    let mut width = 1 + random.below(vertices, 0);
+    while vertices > 0 && divisor(width, vertices) != 1 {
+        width += 1;
+    }
+    let (mut next, width) = (random.below(vertices, 1), width % vertices.max(1));
+    (0..vertices).map(move |_| {
+        let this = next;
+        next += width;
+        if next >= vertices {
+            next -= vertices;
+        }
+        this
+    })
+}
+
+/// Sums of bytes by label: a table of hashes that is used again without being cleared.
+#[derive(Default)]
+struct Sums {
+    slots: Vec<Slot>,
+    used: Vec<u32>,
+    stamp: u32,
+    shift: u32,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Slot {
+    label: u32,
+    stamp: u32,
+    sum: u64,
+}
+
+impl Sums {
+    /// Forgets everything; at most this many labels follow. A part of the table no larger than they need is
+    /// used, so that it stays near.
+    fn begin(&mut self, labels: usize) {
+        let size = (2 * labels).next_power_of_two().max(16);
+        if size > self.slots.len() || self.stamp == u32::MAX {
+            self.slots = vec![Slot::default(); size.max(self.slots.len())];
+            self.stamp = 0;
+        }
+        self.stamp += 1;
+        self.shift = 32 - size.trailing_zeros();
+        self.used.clear();
+    }
+
+    #[inline]
+    fn add(&mut self, label: u32, bytes: u64) {
+        let mask = (1usize << (32 - self.shift)) - 1;
+        let mut place = (label.wrapping_mul(0x9e37_79b1) >> self.shift) as usize;
+        loop {
+            let slot = &mut self.slots[place];
+            if slot.stamp != self.stamp {
+                *slot = Slot { label, stamp: self.stamp, sum: bytes };
+                self.used.push(place as u32);
+                return;
+            }
+            if slot.label == label {
+                slot.sum += bytes;
+                return;
+            }
+            place = (place + 1) & mask;
+        }
+    }
+
+    /// The label with the largest sum of those with room: of equal ones the current, then the smallest.
+    fn best(&mut self, current: u32, has_room: impl Fn(u32) -> bool) -> u32 {
+        for _ in 0..TRIES {
+            let mut best: Option<(u64, bool, u32, u32)> = None;
+            for &place in &self.used {
+                let slot = self.slots[place as usize];
+                // Smaller labels are better.
+                let rank = (slot.sum, slot.label == current, u32::MAX - slot.label, place);
+                if slot.sum > 0 && best.is_none_or(|best| rank > best) {
+                    best = Some(rank);
+                }
+            }
+            let Some((_, is_current, label, place)) = best else { return current };
+            let label = u32::MAX - label;
+            if is_current || has_room(label) {
+                return label;
+            }
+            self.slots[place as usize].sum = 0;
+        }
+        current
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_vertex_has_its_turn_once() {
+        for vertices in [0, 1, 2, 3, 10, 64, 97, 210] {
+            for round in 0..20 {
+                let mut all: Vec<usize> = order(vertices, Random::new(round)).collect();
+                all.sort_unstable();
+                assert_eq!(all, (0..vertices).collect::<Vec<_>>());
+            }
+        }
+    }
+
+    #[test]
+    fn the_largest_sum_with_room_wins_then_the_current_label_then_the_smallest() {
+        let mut sums = Sums::default();
+        let mut fill = |list: &[(u32, u64)]| {
+            sums.begin(list.len());
+            list.iter().for_each(|&(label, bytes)| sums.add(label, bytes));
+            [sums.best(9, |_| true), sums.best(9, |label| label != 40)]
+        };
+        assert_eq!(fill(&[(40, 2), (7, 3), (40, 2), (9, 1)]), [40, 7]);
+        assert_eq!(fill(&[(9, 3), (7, 3), (8, 2)]), [9, 9]);
+        assert_eq!(fill(&[(8, 3), (7, 3), (9, 1)]), [7, 7]);
+        assert_eq!(fill(&[(40, 5)]), [40, 9]);
+        assert_eq!(fill(&[]), [9, 9]);
+        // Labels that collide, beyond the end of the table.
+        let many: Vec<(u32, u64)> = (0..1000u32).map(|label| (label << 16, u64::from(label))).collect();
+        assert_eq!(fill(&many), [999 << 16; 2]);
+    }
+}
