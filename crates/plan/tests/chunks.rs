@@ -154,7 +154,8 @@ proptest! {
         workers in 2usize..=3,
     ) {
         let graph = random_graph(&rows, &raw, periods);
-        let problem = Problem::new(&graph, workers, &Rows, &traffic(None), 1.0);
+        let traffic = traffic(None);
+        let problem = Problem::new(&graph, workers, &Rows, &traffic, 1.0);
         let best = brute(&problem, rows.len(), workers);
         let found = problem.seconds_of(&improved(&problem));
         let printed = problem.seconds_of(&greedy(&problem));
@@ -224,7 +225,8 @@ fn most_small_instances_are_solved() {
         let raw: Vec<_> = (0..random.below(16, 20) as u64).map(link).collect();
         let (periods, workers) = (1 + random.below(3, 21), 2 + random.below(2, 22));
         let graph = random_graph(&rows, &raw, periods);
-        let problem = Problem::new(&graph, workers, &Rows, &traffic(None), 1.0);
+        let traffic = traffic(None);
+        let problem = Problem::new(&graph, workers, &Rows, &traffic, 1.0);
         let best = brute(&problem, chunks, workers);
         let ratio = |owners: &[u16]| problem.seconds_of(owners) / best;
         let (found, printed) = (ratio(&improved(&problem)), ratio(&greedy(&problem)));
@@ -244,7 +246,8 @@ fn no_worker_gets_more_than_fits() {
     let raw: Vec<_> = (0..4).flat_map(|a| (0..a).map(move |b| (a, b, 0, 1000))).collect();
     let graph = random_graph(&rows, &raw, 1);
     let held = |memory| {
-        let problem = Problem::new(&graph, 2, &Rows, &traffic(memory), 1.0);
+        let traffic = traffic(memory);
+        let problem = Problem::new(&graph, 2, &Rows, &traffic, 1.0);
         let owners = improved(&problem);
         let mut held = [0, 0];
         owners.iter().for_each(|&owner| held[owner as usize] += 3);
@@ -292,15 +295,16 @@ fn planted_communities_are_found() {
     let mixed = sides.iter().filter(|sides| sides.len() > 1).count();
     assert!(mixed * 50 <= found.count, "{mixed} of {} chunks have cells of both sides", found.count);
     assert!(found.count * 4 < 120 * 8, "{} chunks", found.count);
-    // And a worker gets each.
-    let cells = Cells::new(&ask).unwrap();
-    let owners = improved(&Problem::new(&graph, 2, &ask.traffic, &ask.traffic, 1.0));
-    let side = |place: usize, vertex: usize| owners[found.by_step[place][vertex] as usize];
-    let apart = (0..cells.steps.len())
-        .flat_map(|place| (0..120).map(move |vertex| (place, vertex)))
-        .filter(|&(place, vertex)| (side(place, vertex) == side(0, 0)) == (vertex % 2 == 0))
-        .count();
-    assert!(apart * 100 >= 95 * 120 * 8, "{apart} of {} cells are on their side", 120 * 8);
+    // Nothing that was planted is faster than what is found, whatever the wires; as printed it is, on slow ones.
+    let planted: Vec<u16> = sides.iter().map(|sides| *sides.first().unwrap() as u16).collect();
+    for (byte_seconds, slower) in [(2e-10, 1.0), (2e-9, 1.0), (2e-8, 1.2)] {
+        let traffic = Traffic { byte_seconds, ..ask.traffic };
+        let problem = Problem::new(&graph, 2, &traffic, &traffic, 1.0);
+        let seconds = |owners: &[u16]| problem.seconds_of(owners) / problem.seconds_of(&planted);
+        let (found, printed) = (seconds(&improved(&problem)), seconds(&greedy(&problem)));
+        assert!(found <= 1.02, "{byte_seconds}: {found} of what was planted takes; printed: {printed}");
+        assert!(printed >= slower, "{byte_seconds}: {found} of what was planted takes; printed: {printed}");
+    }
 }
 
 fn partition(name: &str, ask: &Ask<'_>) -> Partition {

@@ -32,6 +32,9 @@ pub struct Problem<'a> {
     /// Seconds for a byte between two workers. It is sent by one and received by another, and wires go both
     /// ways at a time, so each of them has half of it.
     pub byte_seconds: f64,
+    pace: &'a dyn Pace,
+    traffic: &'a Traffic,
+    windows: f64,
     /// Seconds of each chunk, in the order of its loads.
     pub(super) seconds: Lists<f64>,
     /// Bytes of each chunk that are held, in the order of its loads.
@@ -46,8 +49,8 @@ impl<'a> Problem<'a> {
     pub fn new(
         graph: &'a ChunkGraph,
         workers: usize,
-        pace: &dyn Pace,
-        traffic: &Traffic,
+        pace: &'a dyn Pace,
+        traffic: &'a Traffic,
         windows: f64,
     ) -> Problem<'a> {
         let [cell, edge] = traffic.held;
@@ -55,10 +58,18 @@ impl<'a> Problem<'a> {
             graph,
             workers,
             byte_seconds: traffic.byte_seconds,
+            pace,
+            traffic,
+            windows,
             seconds: graph.loads.map(|load| pace.seconds(load.rows, load.edges)),
             held: graph.loads.map(|load| (cell * load.rows + edge * load.edges) as f64),
             memory: traffic.memory.map(|bytes| bytes as f64 * windows),
         }
+    }
+
+    /// The same for other chunks.
+    pub(super) fn with<'b>(&'b self, graph: &'b ChunkGraph) -> Problem<'b> {
+        Problem::new(graph, self.workers, self.pace, self.traffic, self.windows)
     }
 
     /// Seconds of a chunk over all periods.
@@ -177,32 +188,33 @@ mod tests {
         ChunkGraph::new(rows.len(), 1, loads, pairs)
     }
 
-    fn problem(graph: &ChunkGraph, workers: usize) -> Problem<'_> {
-        let traffic =
-            Traffic { cell_seconds: 1.0, row_seconds: 0.0, byte_seconds: 1.0, ..Traffic::default() };
-        Problem::new(graph, workers, &traffic, &traffic, 1.0)
+    fn traffic() -> Traffic {
+        Traffic { cell_seconds: 1.0, row_seconds: 0.0, byte_seconds: 1.0, ..Traffic::default() }
     }
 
     #[test]
     fn chunks_go_where_their_bytes_are_while_there_is_room() {
+        let traffic = traffic();
         // Loads 8, 7, 3, 2, 2 of 22: 11 each. The first two go apart, for no neighbour has been assigned. 2
         // goes to its neighbour 0, which fills it; 3 would rather go there too, but the other has room.
         let graph = graph(&[8, 7, 3, 2, 2], &[(0, 2, 5), (0, 3, 9), (1, 4, 1)]);
-        assert_eq!(greedy(&problem(&graph, 2)), [0, 1, 0, 1, 1]);
+        assert_eq!(greedy(&Problem::new(&graph, 2, &traffic, &traffic, 1.0)), [0, 1, 0, 1, 1]);
     }
 
     #[test]
     fn workers_above_the_average_come_last() {
+        let traffic = traffic();
         // Worker 0 has 10 of 16 and is above the average of 8; as printed, its score would be negative for a
         // neighbour and 0 for the others.
         let graph = graph(&[10, 3, 3], &[(0, 1, 100), (0, 2, 100)]);
-        assert_eq!(greedy(&problem(&graph, 2)), [0, 1, 1]);
+        assert_eq!(greedy(&Problem::new(&graph, 2, &traffic, &traffic, 1.0)), [0, 1, 1]);
     }
 
     #[test]
     fn seconds_are_those_of_the_slowest_worker() {
+        let traffic = traffic();
         let graph = graph(&[4, 2, 1], &[(0, 1, 6), (1, 2, 2)]);
-        let problem = problem(&graph, 2);
+        let problem = Problem::new(&graph, 2, &traffic, &traffic, 1.0);
         // Half of the bytes at either end.
         assert_eq!(problem.seconds_of(&[0, 1, 1]), 4.0 + 3.0);
         assert_eq!(problem.seconds_of(&[0, 0, 1]), 6.0 + 1.0);

@@ -1,5 +1,5 @@
-//! A better assignment of chunks than DGC's Algorithm 1: from several beginnings, chunks move to other workers
-//! and change places, one by one, as long as the slowest worker gets faster.
+//! A better assignment of chunks than DGC's Algorithm 1: from several beginnings, among them one with merged
+//! chunks, chunks move to other workers and change places, as long as the slowest worker gets faster.
 //!
 //! What counts is the sum over periods of the longest that any worker takes, to compute and to send and
 //! receive; of changes that leave that as it is, those that even out workers or save bytes. A change concerns
@@ -8,6 +8,7 @@
 use kymo_graph::random::Random;
 
 use super::assignment::{Problem, by_load, greedy};
+use super::coarsening::coarser;
 use crate::layout::Worker;
 
 /// Times that all chunks are gone through, at most.
@@ -16,42 +17,60 @@ const PASSES: usize = 12;
 const NEAREST: usize = 8;
 /// Chunks up to which every pair may change places; of more, those of about the same load and neighbours.
 const PAIRED: usize = 128;
-/// Chunks up to which a few beginnings at random are worth their time.
-const FEW: usize = 64;
+/// Chunks a worker up to which a few beginnings at random are worth their time.
+const FEW: usize = 16;
 /// How many of those there are.
 const BEGINNINGS: u64 = 8;
 /// Part of a second that is not worth a change.
 const TINY: f64 = 1e-12;
 
-/// The best assignment found: never slower than that of [`greedy`], and within memory wherever a beginning
-/// or what was made of it is.
+/// The best assignment found: never slower than that of [`greedy`], and within memory where any that was
+/// looked at is.
 pub fn improved(problem: &Problem<'_>) -> Vec<Worker> {
     let printed = greedy(problem);
     if problem.workers == 1 {
         return printed;
     }
-    let mut beginnings = vec![printed.clone(), by_load(problem)];
-    if problem.graph.count <= FEW {
+    let begun = [printed.clone(), from_above(problem)];
+    best_of(problem, std::iter::once(printed).chain(begun.map(|owners| from(problem, owners))))
+}
+
+/// The assignment that is reached from one of merged chunks; where there is nothing to merge, the best of
+/// those from several beginnings.
+fn from_above(problem: &Problem<'_>) -> Vec<Worker> {
+    if let Some((graph, merged)) = coarser(problem) {
+        let above = from_above(&problem.with(&graph));
+        return from(problem, merged.iter().map(|&whole| above[whole as usize]).collect());
+    }
+    let mut beginnings = vec![greedy(problem), by_load(problem)];
+    if problem.graph.count <= FEW * problem.workers {
         let random = |beginning| {
             let draw = |chunk| Random::new(beginning).below(problem.workers, chunk as u64) as Worker;
             (0..problem.graph.count).map(draw).collect()
         };
         beginnings.extend((0..BEGINNINGS).map(random));
     }
-    let worth = |owners: &[Worker]| {
-        let state = State::new(problem, owners.to_vec());
-        (state.overflow(), problem.seconds_of(owners))
-    };
-    let mut best = (worth(&printed), printed);
-    for owners in beginnings {
-        let mut state = State::new(problem, owners);
-        state.improve();
-        let found = worth(&state.owners);
-        if found < best.0 {
-            best = (found, state.owners);
+    best_of(problem, beginnings.into_iter().map(|owners| from(problem, owners)))
+}
+
+/// Where changes lead to from an assignment.
+fn from(problem: &Problem<'_>, owners: Vec<Worker>) -> Vec<Worker> {
+    let mut state = State::new(problem, owners);
+    state.improve();
+    state.owners
+}
+
+/// The assignment with the least beyond the memory, and of those the fastest; of equal ones, the first.
+fn best_of(problem: &Problem<'_>, all: impl Iterator<Item = Vec<Worker>>) -> Vec<Worker> {
+    let mut best: Option<((f64, f64), Vec<Worker>)> = None;
+    for owners in all {
+        let beyond = problem.memory.map_or(0.0, |_| State::new(problem, owners.clone()).overflow());
+        let worth = (beyond, problem.seconds_of(&owners));
+        if best.as_ref().is_none_or(|(best, _)| worth < *best) {
+            best = Some((worth, owners));
         }
     }
-    best.1
+    best.map(|(_, owners)| owners).unwrap_or_default()
 }
 
 /// The busiest three workers of a period and the least busy one.

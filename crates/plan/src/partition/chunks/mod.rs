@@ -9,6 +9,7 @@
 
 mod assignment;
 mod cells;
+mod coarsening;
 mod graph;
 mod improvement;
 mod price;
@@ -132,7 +133,7 @@ fn found(ask: &Ask<'_>, cells: &Cells<'_>) -> Result<(Chunks, ChunkGraph)> {
     Ok((chunks, graph))
 }
 
-fn problem<'a>(ask: &Ask<'_>, cells: &Cells<'_>, graph: &'a ChunkGraph) -> Problem<'a> {
+fn problem<'a>(ask: &'a Ask<'_>, cells: &Cells<'_>, graph: &'a ChunkGraph) -> Problem<'a> {
     let windows = cells.steps.len() as f64 / (cells.window * cells.periods()) as f64;
     Problem::new(graph, ask.workers, &ask.traffic, &ask.traffic, windows.max(1.0))
 }
