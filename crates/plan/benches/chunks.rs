@@ -27,9 +27,8 @@ fn main() {
     let (edges, steps) = (numbers.next().unwrap_or(1_000_000), numbers.next().unwrap_or(16));
     let folder = tempfile::tempdir().unwrap();
     let generated = |kind: &str| {
-        let vertices = (edges / 10) as u64;
-        let params =
-            Params { vertices, edges: edges as u64, steps: steps as u64, features: 0, ..Params::GENERIC };
+        let vertices = edges / 10;
+        let params = Params { vertices, edges, steps, features: 0, ..Params::GENERIC };
         let path = folder.path().join(kind);
         generate::write(generate::find(kind).unwrap(), &params, &path, false, &Progress::default()).unwrap()
     };

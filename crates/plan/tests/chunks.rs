@@ -108,7 +108,7 @@ proptest! {
             raw.iter().map(|edges| edges.iter().map(|&(u, v)| (within(u), within(v))).collect()).collect();
         let store = write(&folder.path().join("store"), vertices, &steps);
         let needs = ModelNeeds { out_edges, carries_state };
-        let traffic = Traffic { spatial, carried, shuffled: carried, needs, ..Traffic::default() };
+        let traffic = Traffic { spatial, carried, handed: 3, shuffled: carried, needs, ..Traffic::default() };
         let looked: Vec<usize> = (0..steps.len()).step_by(2).collect();
         let effort = Effort { looked: some.then_some(&looked[..]), ..Effort::ALL };
         let ask = Ask { window, traffic, effort, ..ask(&store, workers, seed) };

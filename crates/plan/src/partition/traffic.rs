@@ -13,8 +13,10 @@ use crate::work::{Movement, Moves, Work};
 pub struct Traffic {
     /// Bytes of a neighbour's row at a step, over all layers, forward and backward.
     pub spatial: u64,
-    /// Bytes of a vertex's state from a step to the next, forward and backward.
+    /// Bytes of a vertex's state that structure asks for at the next step, forward and backward.
     pub carried: u64,
+    /// Bytes of a vertex's state that its row at the next step begins with, forward and backward.
+    pub handed: u64,
     /// Bytes of what structure made of a vertex at a step, on its way to where rows are computed, and back.
     pub shuffled: u64,
     /// What is asked of those who share a window.
@@ -62,7 +64,8 @@ impl Traffic {
         let structure = aggregated / rates.aggregated;
         Traffic {
             spatial,
-            carried: bytes(&[Moves::Carried, Moves::Handed]),
+            carried: bytes(&[Moves::Carried]),
+            handed: bytes(&[Moves::Handed]),
             shuffled: bytes(&[Moves::Shuffled, Moves::Restored]),
             needs,
             edge_seconds: structure,
@@ -83,7 +86,7 @@ impl Traffic {
     /// of their length.
     pub fn temporal(&self, window: usize) -> u64 {
         match self.needs.carries_state {
-            true => self.carried,
+            true => self.carried + self.handed,
             false => self.shuffled * (window.max(2) as u64 - 1) / 2,
         }
     }
@@ -117,7 +120,8 @@ mod tests {
         let needs = |carries_state, out_edges| ModelNeeds { out_edges, carries_state };
         let rates = Rates { products: 300.0, aggregated: 10.0, wire: 4.0, latency: 0.0 };
         let carries = Traffic::of(&work(&all), needs(true, false), rates);
-        assert_eq!((carries.spatial, carries.carried, carries.shuffled), (12 + 64, 40 + 8, 32));
+        assert_eq!((carries.spatial, carries.shuffled), (12 + 64, 32));
+        assert_eq!((carries.carried, carries.handed), (40, 8));
         assert_eq!((carries.temporal(9), carries.edge()), (48, 76));
         assert_eq!((carries.edge_seconds, carries.row_seconds, carries.byte_seconds), (2.2, 1.0, 0.25));
         let gathers = Traffic::of(&work(&all), needs(false, true), rates);

@@ -100,6 +100,11 @@ impl<T: Copy> Lists<T> {
         Lists { starts: self.starts.clone(), entries: self.entries.iter().map(of).collect() }
     }
 
+    /// How many entries all lists have together.
+    pub fn count(&self) -> usize {
+        self.entries.len()
+    }
+
     /// The list of a chunk.
     pub fn at(&self, chunk: usize) -> &[T] {
         &self.entries[self.starts[chunk]..self.starts[chunk + 1]]

@@ -13,6 +13,13 @@ use crate::layout::Worker;
 
 /// Times that all chunks are gone through, at most.
 const PASSES: usize = 12;
+/// Links that are looked at, at most, where they are so many: else as many times all of them as there are
+/// passes, and this number in any case.
+const LOOKS: usize = 20_000_000;
+/// Of a pass over many chunks at least this part moves, or it was the last.
+const STIRRED: usize = 200;
+/// Chunks up to which more than one beginning is improved.
+const MANY: usize = 20_000;
 /// Workers beside the least busy one that a chunk may move to: those with most of its bytes.
 const NEAREST: usize = 8;
 /// Chunks up to which every pair may change places; of more, those of about the same load and neighbours.
@@ -31,8 +38,11 @@ pub fn improved(problem: &Problem<'_>) -> Vec<Worker> {
     if problem.workers == 1 {
         return printed;
     }
-    let begun = [printed.clone(), from_above(problem)];
-    best_of(problem, std::iter::once(printed).chain(begun.map(|owners| from(problem, owners))))
+    let mut found = vec![from_above(problem)];
+    if problem.graph.count <= MANY {
+        found.push(from(problem, printed.clone()));
+    }
+    best_of(problem, std::iter::once(printed).chain(found))
 }
 
 /// The assignment that is reached from one of merged chunks; where there is nothing to merge, the best of
@@ -106,6 +116,8 @@ struct State<'a> {
     near: Vec<usize>,
     /// The periods that it has links or loads in, with its seconds and the bytes that it holds.
     touched: Vec<(usize, f64, f64)>,
+    /// Links that may still be looked at.
+    looks: usize,
 }
 
 impl<'a> State<'a> {
@@ -125,6 +137,7 @@ impl<'a> State<'a> {
             all_links: vec![0.0; problem.graph.periods],
             near: Vec::new(),
             touched: Vec::new(),
+            looks: LOOKS.max(3 * problem.graph.links.count()),
         };
         for chunk in 0..state.owners.len() {
             let owner = state.owners[chunk] as usize;
@@ -193,7 +206,9 @@ impl<'a> State<'a> {
             (0..self.all_links.len()).for_each(|period| self.links[period * workers + worker] = 0.0);
         }
         self.all_links.fill(0.0);
-        for link in self.problem.graph.links.at(chunk) {
+        let links = self.problem.graph.links.at(chunk);
+        self.looks = self.looks.saturating_sub(1 + links.len());
+        for link in links {
             let (period, owner) = (link.period as usize, self.owners[link.other as usize] as usize);
             let seconds = self.problem.wire(link.bytes);
             self.links[period * workers + owner] += seconds;
@@ -265,10 +280,11 @@ impl<'a> State<'a> {
 
     fn improve(&mut self) {
         let order = self.problem.order();
+        let least = if order.len() > MANY { order.len() / STIRRED } else { 0 };
         for _ in 0..PASSES {
-            let moved = order.iter().filter(|&&chunk| self.move_on(chunk)).count();
+            let moved = order.iter().filter(|&&chunk| self.looks > 0 && self.move_on(chunk)).count();
             let swapped = if moved * 50 <= order.len() { self.swap_all(&order) } else { 0 };
-            if moved + swapped == 0 {
+            if moved + swapped <= least {
                 break;
             }
         }
@@ -314,6 +330,9 @@ impl<'a> State<'a> {
         const AROUND: usize = 4;
         let (count, mut swapped) = (order.len(), 0);
         for (rank, &chunk) in order.iter().enumerate() {
+            if self.looks == 0 {
+                break;
+            }
             if count <= PAIRED {
                 swapped += order[rank + 1..].iter().filter(|&&other| self.swap(chunk, other)).count();
                 continue;

@@ -4,8 +4,9 @@
 //! The paper assigns chunks by Algorithm 1, which is `chunks-greedy` here. `chunks` begins with that and goes
 //! on as long as the slowest worker gets faster. And it looks further: vertices that change owner in the
 //! course of time cost another exchange at every step, and rows are then computed step by step, so the chunks
-//! are also merged into whole vertices and whole steps, and all of these are compared with simpler layouts, by
-//! the seconds that each is expected to take. The cheapest is taken, which the note tells.
+//! are also merged into whole vertices, for all of a model or for its time encoder alone, and into whole steps.
+//! All of these are compared with simpler layouts by the seconds that each is expected to take. The cheapest
+//! is taken, which the note tells.
 
 mod assignment;
 mod cells;
@@ -61,9 +62,13 @@ impl Partitioner for ByChunks {
         }
         let (chunks, graph) = found(ask, &cells)?;
         let owners = improved(&problem(ask, &cells, &graph));
+        let by_chunk = by_cell(ask, &cells, &chunks, &owners)?;
+        let by_vertex = by_vertex(ask, &cells, &chunks, &owners)?;
+        let both = Partition { time: Some(by_vertex.clone()), ..Partition::from(by_chunk.clone()) };
         let mut candidates = vec![
-            ("chunks", by_cell(ask, &cells, &chunks, &owners)?.into()),
-            ("vertices of chunks", by_vertex(ask, &cells, &chunks, &owners)?.into()),
+            ("chunks", by_chunk.into()),
+            ("vertices of chunks", by_vertex.into()),
+            ("chunks for structure and their vertices for time", both),
             ("steps of chunks", by_step(ask, &cells, &chunks, &owners)?.into()),
             ("sequence", sequence::Sequences.partition(ask)?),
             ("snapshot", snapshot::Snapshots.partition(ask)?),

@@ -78,6 +78,7 @@ impl Window<'_> {
                 && traffic.needs.carries_state
             {
                 self.moved((structure, before), (structure, step), traffic.carried, &mut bytes);
+                self.moved((rows, before), (rows, step), traffic.handed, &mut bytes);
             }
             self.moved((structure, step), (rows, row_at(step)), traffic.shuffled, &mut bytes);
         }

@@ -9,10 +9,11 @@
 //! Even steps go first and odd ones follow: a step sees its neighbours in time, which stand still meanwhile,
 //! and the newest labels of its own cells, so steps of one parity go side by side and the chunks are the same
 //! for any number of threads. The room that labels have is looked up as it was before such a group of steps;
-//! changes are then applied in the order of the steps, and those that would go beyond the cap are refused.
+//! changes are then applied in the order of the steps, and those that would go beyond the cap are refused. A
+//! cell is visited again when something around it has changed.
 
-use kymo_graph::Vertex;
 use kymo_graph::random::Random;
+use kymo_graph::{Edge, Vertex};
 use rayon::prelude::*;
 
 use super::cells::{Cells, Neighbours};
@@ -67,6 +68,20 @@ struct Propagation<'a> {
     labels: Vec<Vec<u32>>,
     /// The load of all cells with a label.
     sizes: Vec<u32>,
+    /// Of each step a bit for every vertex: whether something around it changed since it was visited, or a
+    /// label had no room for it.
+    waiting: Vec<Vec<u64>>,
+}
+
+/// What came of a visit to a step: the labels that cells want to have, in the order in which they were
+/// visited, and the cells that are to be visited again.
+struct Visit {
+    wanted: Vec<(Vertex, u32)>,
+    waiting: Vec<u64>,
+}
+
+fn set(bits: &mut [u64], vertex: usize) {
+    bits[vertex / 64] |= 1 << (vertex % 64);
 }
 
 /// What a thread works in.
@@ -89,6 +104,7 @@ impl<'a> Propagation<'a> {
             random: Random::new(seed).stream(STREAM),
             labels: (0..cells.steps.len()).map(own).collect(),
             sizes: loads.concat(),
+            waiting: vec![vec![u64::MAX; vertices.div_ceil(64)]; cells.steps.len()],
         }
     }
 
@@ -105,39 +121,33 @@ impl<'a> Propagation<'a> {
                         self.visit(place, edges, random.stream(place as u64), scratch)
                     })
                 };
-                let wanted: Vec<Vec<(Vertex, u32)>> =
+                let visits: Vec<Visit> =
                     group.par_iter().map_init(Scratch::default, visit).collect::<Result<_>>()?;
-                for (&place, wanted) in group.iter().zip(wanted) {
-                    changed += self.apply(place, &wanted);
+                for (&place, visit) in group.iter().zip(visits) {
+                    changed += self.apply(place, visit);
                 }
             }
         }
         Ok(changed)
     }
 
-    /// The labels that cells of a step want to have, in the order in which they were visited.
-    fn visit(
-        &self,
-        place: usize,
-        edges: &[kymo_graph::Edge],
-        random: Random,
-        scratch: &mut Scratch,
-    ) -> Vec<(Vertex, u32)> {
+    /// Visits those cells of a step that wait for it.
+    fn visit(&self, place: usize, edges: &[Edge], random: Random, scratch: &mut Scratch) -> Visit {
         let (vertices, traffic) = (self.cells.vertices(), &self.cells.traffic);
         let (spatial, temporal) = (traffic.edge(), traffic.temporal(self.cells.window));
         let Scratch { neighbours, now, taken, sums } = scratch;
         now.clone_from(&self.labels[place]);
         taken.clear();
         taken.resize(vertices, 0);
-        let around = [place.checked_sub(1), Some(place + 1)];
-        let around: Vec<&[u32]> = around
-            .into_iter()
-            .flatten()
-            .filter_map(|other| self.labels.get(other))
-            .map(Vec::as_slice)
-            .collect();
-        let mut wanted = Vec::new();
+        let around = [place.checked_sub(1), Some(place + 1)].into_iter().flatten();
+        let around: Vec<&[u32]> =
+            around.filter_map(|other| self.labels.get(other)).map(Vec::as_slice).collect();
+        let (mut wanted, mut waiting) = (Vec::new(), self.waiting[place].clone());
         for vertex in order(vertices, random) {
+            if waiting[vertex / 64] & 1 << (vertex % 64) == 0 {
+                continue;
+            }
+            waiting[vertex / 64] &= !(1 << (vertex % 64));
             sums.begin(neighbours.count(vertex) + around.len());
             for other in neighbours.of(edges, vertex).filter(|&other| other as usize != vertex) {
                 sums.add(now[other as usize], spatial);
@@ -151,26 +161,38 @@ impl<'a> Propagation<'a> {
                 let size = u64::from(self.sizes[label as usize]) + u64::from(taken[first(label)]);
                 size + u64::from(load) <= self.cap
             };
-            let best = sums.best(current, has_room);
+            let (best, is_first) = sums.best(current, has_room);
+            if !is_first {
+                set(&mut waiting, vertex);
+            }
             if best != current {
                 now[vertex] = best;
                 taken[first(best)] = taken[first(best)].saturating_add(load);
                 wanted.push((vertex as Vertex, best));
+                neighbours.of(edges, vertex).for_each(|other| set(&mut waiting, other as usize));
             }
         }
-        wanted
+        Visit { wanted, waiting }
     }
 
     /// Gives cells the labels that they want, as far as there is room.
-    fn apply(&mut self, place: usize, wanted: &[(Vertex, u32)]) -> usize {
+    fn apply(&mut self, place: usize, visit: Visit) -> usize {
         let mut changed = 0;
-        for &(vertex, label) in wanted {
+        self.waiting[place] = visit.waiting;
+        for (vertex, label) in visit.wanted {
             let (load, vertex) = (self.loads[place][vertex as usize], vertex as usize);
-            if u64::from(self.sizes[label as usize]) + u64::from(load) <= self.cap {
-                let before = std::mem::replace(&mut self.labels[place][vertex], label);
-                self.sizes[before as usize] -= load;
-                self.sizes[label as usize] += load;
-                changed += 1;
+            if u64::from(self.sizes[label as usize]) + u64::from(load) > self.cap {
+                set(&mut self.waiting[place], vertex);
+                continue;
+            }
+            let before = std::mem::replace(&mut self.labels[place][vertex], label);
+            self.sizes[before as usize] -= load;
+            self.sizes[label as usize] += load;
+            changed += 1;
+            for other in [place.checked_sub(1), Some(place + 1)].into_iter().flatten() {
+                if let Some(waiting) = self.waiting.get_mut(other) {
+                    set(waiting, vertex);
+                }
             }
         }
         changed
@@ -180,25 +202,36 @@ impl<'a> Propagation<'a> {
 /// The stream of random numbers that orders are drawn from.
 const STREAM: u64 = 0xc4u64;
 
-/// All vertices in a random order that takes no memory: steps of a random width that has no divisor in common
-/// with their number.
+/// All vertices in a random order that takes no memory: blocks that fill a line of the cache, and the vertices
+/// of each, in steps of a random width that has no divisor in common with their number.
 fn order(vertices: usize, random: Random) -> impl Iterator<Item = usize> {
+    const BLOCK: usize = 16;
+    let within = random.stream(1);
+    strides(vertices.div_ceil(BLOCK), random).flat_map(move |block| {
+        let first = block * BLOCK;
+        let size = BLOCK.min(vertices - first);
+        strides(size, within.stream(block as u64)).map(move |place| first + place)
+    })
+}
+
+/// The numbers below a bound in steps of a random width.
+fn strides(bound: usize, random: Random) -> impl Iterator<Item = usize> {
     let divisor = |mut a: usize, mut b: usize| {
         while b > 0 {
             (a, b) = (b, a % b);
         }
         a
     };
-    let mut width = 1 + random.below(vertices, 0);
-    while vertices > 0 && divisor(width, vertices) != 1 {
+    let mut width = 1 + random.below(bound, 0);
+    while bound > 0 && divisor(width, bound) != 1 {
         width += 1;
     }
-    let (mut next, width) = (random.below(vertices, 1), width % vertices.max(1));
-    (0..vertices).map(move |_| {
+    let (mut next, width) = (random.below(bound, 1), width % bound.max(1));
+    (0..bound).map(move |_| {
         let this = next;
         next += width;
-        if next >= vertices {
-            next -= vertices;
+        if next >= bound {
+            next -= bound;
         }
         this
     })
@@ -253,9 +286,10 @@ impl Sums {
         }
     }
 
-    /// The label with the largest sum of those with room: of equal ones the current, then the smallest.
-    fn best(&mut self, current: u32, has_room: impl Fn(u32) -> bool) -> u32 {
-        for _ in 0..TRIES {
+    /// The label with the largest sum of those with room: of equal ones the current, then the smallest. And
+    /// whether no other one would be better if it had room.
+    fn best(&mut self, current: u32, has_room: impl Fn(u32) -> bool) -> (u32, bool) {
+        for tried in 0..TRIES {
             let mut best: Option<(u64, bool, u32, u32)> = None;
             for &place in &self.used {
                 let slot = self.slots[place as usize];
@@ -265,14 +299,14 @@ impl Sums {
                     best = Some(rank);
                 }
             }
-            let Some((_, is_current, label, place)) = best else { return current };
+            let Some((_, is_current, label, place)) = best else { return (current, tried == 0) };
             let label = u32::MAX - label;
             if is_current || has_room(label) {
-                return label;
+                return (label, tried == 0);
             }
             self.slots[place as usize].sum = 0;
         }
-        current
+        (current, false)
     }
 }
 
@@ -297,7 +331,7 @@ mod tests {
         let mut fill = |list: &[(u32, u64)]| {
             sums.begin(list.len());
             list.iter().for_each(|&(label, bytes)| sums.add(label, bytes));
-            [sums.best(9, |_| true), sums.best(9, |label| label != 40)]
+            [sums.best(9, |_| true).0, sums.best(9, |label| label != 40).0]
         };
         assert_eq!(fill(&[(40, 2), (7, 3), (40, 2), (9, 1)]), [40, 7]);
         assert_eq!(fill(&[(9, 3), (7, 3), (8, 2)]), [9, 9]);
