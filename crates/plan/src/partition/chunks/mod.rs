@@ -15,6 +15,8 @@ mod graph;
 mod improvement;
 mod price;
 mod propagation;
+mod state;
+mod sums;
 
 use std::sync::Arc;
 
