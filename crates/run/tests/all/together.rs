@@ -92,7 +92,8 @@ fn windows_together_are_evaluated_as_one_after_the_other() {
             settings.parallel.share = share;
             let mut worker = Worker::open(settings.clone(), store.clone()).unwrap();
             // Runs of samples begin and end anywhere.
-            all.push(outputs(&mut worker, 1..worker.split().samples(Part::Test).end));
+            let end = worker.split().samples(Part::Test).end;
+            all.push(outputs(&mut worker, 1..end));
         }
         let [found, expected] = &all[..] else { unreachable!() };
         assert_eq!(found.len(), expected.len(), "{}", recipe.name);
