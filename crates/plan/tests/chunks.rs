@@ -312,7 +312,7 @@ fn partition(name: &str, ask: &Ask<'_>) -> Partition {
 }
 
 #[test]
-fn the_cheapest_layout_is_taken_and_the_note_tells_which() {
+fn no_other_layout_is_much_faster_and_the_note_tells_which_is_taken() {
     let folder = tempfile::tempdir().unwrap();
     let store = communities(&folder.path().join("store"), 60, 8);
     let slow = |byte_seconds| Traffic { byte_seconds, ..Traffic::default() };
@@ -323,10 +323,13 @@ fn the_cheapest_layout_is_taken_and_the_note_tells_which() {
             let seconds = expected_seconds(&ask, &made).unwrap();
             for other in ["sequence", "snapshot", "snapshot-sequence", "metis", "chunks-greedy"] {
                 let other = expected_seconds(&ask, &partition(other, &ask)).unwrap();
-                assert!(seconds <= other * (1.0 + 1e-9), "{number}: {seconds}, {other}");
+                assert!(seconds <= other * 1.01 + 1e-12, "{number}: {seconds}, {other}");
             }
             let note = made.note.unwrap();
-            assert!(note.contains("chunks were found in") && note.contains("taken as cheapest"), "{note}");
+            assert!(
+                note.contains("chunks were found in") && note.contains("within 1 % of the fastest"),
+                "{note}"
+            );
             assert!(note.contains("metis") && note.contains("others: "), "{note}");
         }
     }
