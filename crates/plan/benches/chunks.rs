@@ -24,7 +24,7 @@ const NAMES: [&str; 6] = ["chunks", "chunks-greedy", "snapshot", "sequence", "sn
 
 fn main() {
     let mut numbers = std::env::args().skip(1).filter_map(|arg| arg.parse::<usize>().ok());
-    let (edges, steps) = (numbers.next().unwrap_or(1_000_000), numbers.next().unwrap_or(16));
+    let (edges, steps) = (numbers.next().unwrap_or(200_000), numbers.next().unwrap_or(16));
     let folder = tempfile::tempdir().unwrap();
     let generated = |kind: &str| {
         let vertices = edges / 10;
@@ -103,7 +103,8 @@ fn speed(name: &str, store: &Store) {
     let begin = Instant::now();
     let found = problem.seconds_of(&improved(&problem));
     println!(
-        "{name:10} | {:>9} | {pass:>8.4} {round:>8.4} {:>6.2} {:>6} {:>7} | {made:>8.3} {:>8.3} {printed:>8.4} {found:>8.4}",
+        "{name:10} | {:>9} | {pass:>8.4} {round:>8.4} {:>6.2} {:>6} {:>7} | {made:>8.3} {:>8.3} \
+         {printed:>8.4} {found:>8.4}",
         cells.count(),
         round / pass,
         chunks.rounds,
@@ -124,7 +125,7 @@ fn quality(name: &str, store: &Store, window: usize, workers: usize) {
 }
 
 /// Communities of about a hundred vertices with scattered numbers, nearly all of whose edges stay within;
-/// every so many steps they are made anew, so that what belongs together in time is no vertex for good.
+/// every few steps they are made anew, so that what belongs together in time is no vertex for good.
 fn communities(path: &Path, edges: usize, steps: usize, lasting: usize) -> Store {
     let vertices = (edges / 10).max(200);
     let count = vertices / 100;

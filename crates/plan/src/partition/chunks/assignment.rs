@@ -1,7 +1,6 @@
 //! Chunks to workers: DGC's Algorithm 1 (section 4.2), and what an assignment is worth.
 //!
-//! As printed, equation 3 gives every worker the score 0 for a chunk none of whose neighbours is assigned yet,
-//! and turns the other way for workers above the average load, where much traffic makes a score small. So
+//! As printed, equation 3 gives every worker the score 0 for a chunk with no neighbour assigned yet, and turns the other way for workers above the average load, where much traffic makes a score small. So
 //! ties go to the least load, and workers above the average come last, the least loaded first.
 
 use std::collections::BTreeSet;
@@ -13,7 +12,7 @@ use crate::partition::Traffic;
 /// Tells the seconds that cells take, structure and rows: in place of the paper's two perceptrons a linear
 /// model of rows and edges, until there is a better one.
 pub trait Pace: Sync {
-    /// Seconds of so many cells with so many edges that lead to them.
+    /// Seconds of this many cells with this many edges that lead to them.
     fn seconds(&self, rows: u64, edges: u64) -> f64;
 }
 

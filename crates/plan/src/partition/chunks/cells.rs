@@ -1,8 +1,8 @@
 //! The cells that are cut into chunks, and their neighbours (DGC section 4.1).
 //!
-//! A cell is a vertex at a step. Spatial edges are those of its snapshot, seen from both ends, for a row moves
-//! along them whichever end is elsewhere; temporal edges join a vertex to itself at the step before and after.
-//! Cells are numbered step after step, which are the labels of equation 1.
+//! A cell is a vertex at a step. Spatial edges are those of its snapshot, seen from both ends, for a row
+//! moves along them whichever end is elsewhere; temporal edges join a vertex to itself at the step before and
+//! after. Cells are numbered step after step, which are the labels of equation 1.
 
 use kymo_graph::{Edge, Step, Store, Vertex};
 use rayon::prelude::*;
@@ -99,7 +99,7 @@ impl<'a> Cells<'a> {
     }
 }
 
-/// The neighbours in space of all vertices at a step: those before it along the edges as they lie there, those
+/// The neighbours in space of all vertices at a step: those before it along edges as they lie there, those
 /// after it sorted out anew. The buffers are used again for the next step.
 #[derive(Default)]
 pub(super) struct Neighbours {

@@ -4,8 +4,7 @@
 //! The paper assigns chunks by Algorithm 1, which is `chunks-greedy` here. `chunks` begins with that and goes
 //! on as long as the slowest worker gets faster. And it looks further: vertices that change owner in the
 //! course of time cost another exchange at every step, and rows are then computed step by step, so the chunks
-//! are also merged into whole vertices, for all of a model or for its time encoder alone, and into whole steps.
-//! All of these are compared with simpler layouts by the seconds that each is expected to take. The simplest
+//! are also merged into whole vertices, for all of a model or for its time encoder alone, and into steps. All of these are compared with simpler layouts by the seconds that each is expected to take. The simplest
 //! of those that are nearly the fastest is taken, which the note tells.
 
 mod assignment;
@@ -98,8 +97,8 @@ impl Partitioner for ByChunks {
             |(seconds, what, _): &(f64, &str, Partition)| format!("{what} {:.3} ms", seconds / windows * 1e3);
         let others: Vec<String> = priced.iter().map(tell).collect();
         let note = format!(
-            "{} chunks were found in {} rounds; taken is the simplest layout within 1 % of the fastest, by what \
-             a window is expected to take: {} (others: {}{left_out})",
+            "{} chunks were found in {} rounds; taken is the simplest layout within 1 % of the fastest, by \
+             what a window is expected to take: {} (others: {}{left_out})",
             chunks.count,
             chunks.rounds,
             tell(&taken),

@@ -28,7 +28,7 @@ const LEAST_CAP: u64 = 16;
 const ROUNDS: usize = 10;
 /// It ends when less than one cell in this many took another label in a round.
 const SETTLED: usize = 200;
-/// Steps of one parity whose changes are applied together. Constant, so that answers do not depend on threads.
+/// Steps of one parity whose changes are applied together. Constant, so that threads do not matter.
 const TOGETHER: usize = 32;
 
 /// The label of every cell.
@@ -201,8 +201,8 @@ impl<'a> Propagation<'a> {
 /// The stream of random numbers that orders are drawn from.
 const STREAM: u64 = 0xc4u64;
 
-/// All vertices in a random order that takes no memory: blocks that fill a line of the cache, and the vertices
-/// of each, in steps of a random width that has no divisor in common with their number.
+/// All vertices in a random order that takes no memory: blocks that fill a line of the cache, and those in
+/// each, in steps of a random width that has no divisor in common with their number.
 fn order(vertices: usize, random: Random) -> impl Iterator<Item = usize> {
     const BLOCK: usize = 16;
     let within = random.stream(1);
