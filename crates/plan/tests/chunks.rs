@@ -295,7 +295,7 @@ fn planted_communities_are_found() {
     let mixed = sides.iter().filter(|sides| sides.len() > 1).count();
     assert!(mixed * 50 <= found.count, "{mixed} of {} chunks have cells of both sides", found.count);
     assert!(found.count * 4 < 120 * 8, "{} chunks", found.count);
-    // What was planted is no faster than what is found, whatever the wires; Algorithm 1 is slower on slow ones.
+    // What was planted is no faster than what is found, on any wires; Algorithm 1 is slower on slow ones.
     let planted: Vec<u16> = sides.iter().map(|sides| *sides.first().unwrap() as u16).collect();
     for (byte_seconds, slower) in [(2e-10, 1.0), (2e-9, 1.0), (2e-8, 1.2)] {
         let traffic = Traffic { byte_seconds, ..ask.traffic };

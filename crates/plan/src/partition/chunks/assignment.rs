@@ -1,7 +1,8 @@
 //! Chunks to workers: DGC's Algorithm 1 (section 4.2), and what an assignment is worth.
 //!
-//! As printed, equation 3 gives every worker the score 0 for a chunk with no neighbour assigned yet, and turns the other way for workers above the average load, where much traffic makes a score small. So
-//! ties go to the least load, and workers above the average come last, the least loaded first.
+//! As printed, equation 3 gives every worker the score 0 for a chunk without assigned neighbours, and turns
+//! the other way for workers above the average load, where much traffic makes a score small. So ties go to
+//! the least load, and workers above the average come last, the least loaded first.
 
 use std::collections::BTreeSet;
 

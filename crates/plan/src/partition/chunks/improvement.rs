@@ -3,7 +3,7 @@
 //!
 //! What counts is the sum over periods of the longest that any worker takes, to compute and to send and
 //! receive; of changes that leave that as it is, those that even out workers or save bytes. A change concerns
-//! two workers, so it is looked at in the time of the chunk's links. The order is fixed, and so is the answer.
+//! two workers, so it is looked at in the time of the chunk's links. The order is fixed.
 
 use kymo_graph::random::Random;
 

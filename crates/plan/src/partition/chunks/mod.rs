@@ -4,8 +4,9 @@
 //! The paper assigns chunks by Algorithm 1, which is `chunks-greedy` here. `chunks` begins with that and goes
 //! on as long as the slowest worker gets faster. And it looks further: vertices that change owner in the
 //! course of time cost another exchange at every step, and rows are then computed step by step, so the chunks
-//! are also merged into whole vertices, for all of a model or for its time encoder alone, and into steps. All of these are compared with simpler layouts by the seconds that each is expected to take. The simplest
-//! of those that are nearly the fastest is taken, which the note tells.
+//! are also merged into whole vertices, for all of a model or its time encoder alone, and into steps. All of
+//! these are compared with simpler layouts by the seconds that each is expected to take. The simplest of
+//! those that are nearly the fastest is taken, which the note tells.
 
 mod assignment;
 mod cells;
