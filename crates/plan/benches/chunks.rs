@@ -142,7 +142,8 @@ fn communities(path: &Path, edges: usize, steps: usize, lasting: usize) -> Store
             let draw = |bound: usize, at: u64| random.below(bound, 3 * number as u64 + at);
             let target = draw(vertices, 0);
             let home = &members[homes[target]];
-            let source = if number % 20 == 0 { draw(vertices, 1) as u32 } else { home[draw(home.len(), 2)] };
+            let source =
+                if number.is_multiple_of(20) { draw(vertices, 1) as u32 } else { home[draw(home.len(), 2)] };
             Edge::new(source, target as u32)
         };
         let edges = StepEdges::All(Snapshot::from_edges((0..edges).map(edge).collect()));

@@ -1,4 +1,4 @@
-//! Chunks merged with others, so that it can begin with few large ones: chunks that move one by one never
+//! Chunks merged with others, so that assigning begins with few large ones: chunks that move one by one never
 //! bring a community to the other side, since half of it there costs more than nothing.
 //!
 //! The lightest go first, and each joins the chunk that it has most bytes with for what that weighs, so that
