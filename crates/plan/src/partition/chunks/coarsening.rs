@@ -85,7 +85,8 @@ mod tests {
         // A ring of pairs, with light links between them; of period 1 there is one link besides.
         let count = 32;
         let load = |chunk| (chunk, Load { period: 0, rows: 2, edges: 1 });
-        let pair = |chunk: Chunk| (chunk, (chunk + 1) % count, 0, if chunk % 2 == 0 { 9 } else { 1 });
+        let pair =
+            |chunk: Chunk| (chunk, (chunk + 1) % count, 0, if chunk.is_multiple_of(2) { 9 } else { 1 });
         let mut pairs: Vec<_> = (0..count).map(pair).collect();
         pairs.push((0, 5, 1, 1));
         let graph = ChunkGraph::new(count as usize, 2, (0..count).map(load).collect(), pairs);
