@@ -25,7 +25,7 @@ pub use epoch::{Assignment, EpochPlan, Epochs, Iteration, evaluator};
 pub use error::{Error, Result};
 pub use kymo_graph::random;
 pub use layout::{Layout, Owners, Worker};
-pub use partition::{Ask, Partition, Partitioner};
+pub use partition::{Ask, Partition, Partitioner, Traffic};
 pub use plan::{Plan, Share};
 pub use price::price;
 pub use route::{HaloRows, Route};

@@ -79,6 +79,14 @@ pub const ALL: &[Strategy] = &[
         "snapshots for the structure encoder, then vertices for the time encoder (PSS-TS)",
         "snapshot-sequence",
     ),
+    cells(
+        "dgc",
+        "each worker owns chunks in space and time, or a simpler layout expected to be faster (DGC)",
+        "chunks",
+    ),
+    cells("dgc-greedy", "chunks in space and time, assigned by DGC's greedy algorithm", "chunks-greedy"),
+    cells("pss-count", "equally many snapshots for each worker, whatever their loads (PSS)", "pss-count"),
+    cells("pts-count", "equally many vertices for each worker, whatever their loads (PTS)", "pts-count"),
     cells("vertex-hash", "each worker owns vertices picked by a hash, as AliGraph and DistDGL can", "hash"),
     cells("vertex-block", "each worker owns a block of consecutive vertices of the same load", "block"),
     cells(

@@ -10,7 +10,7 @@ use kymo_graph::{Edge, Ids, Progress, Snapshot, StepData, StepEdges, Store};
 use kymo_plan::cut::{edge_cut, loads, step_loads, vertex_loads};
 use kymo_plan::partition::Effort;
 use kymo_plan::partition::{ALL, find};
-use kymo_plan::{Ask, Layout, Partition, Result};
+use kymo_plan::{Ask, Layout, Partition, Result, Traffic};
 use proptest::prelude::*;
 
 fn partition(name: &str, ask: &Ask<'_>) -> Result<Partition> {
@@ -20,7 +20,15 @@ fn partition(name: &str, ask: &Ask<'_>) -> Result<Partition> {
 fn layout(name: &str, store: &Store, workers: usize) -> Layout {
     partition(
         name,
-        &Ask { store, steps: 0..store.steps(), window: store.steps(), workers, seed: 1, effort: Effort::ALL },
+        &Ask {
+            store,
+            steps: 0..store.steps(),
+            window: store.steps(),
+            workers,
+            seed: 1,
+            effort: Effort::ALL,
+            traffic: Traffic::default(),
+        },
     )
     .unwrap()
     .structure
@@ -86,7 +94,8 @@ proptest! {
         let store = write(&folder.path().join("store"), vertices, &steps);
         let (first, last) = (first.min(last) % steps.len(), first.max(last) % steps.len());
         let steps = first.min(last)..last.max(first) + 1;
-        let ask = Ask { store: &store, window: steps.len(), steps, workers, seed, effort: Effort::ALL };
+        let (window, effort, traffic) = (steps.len(), Effort::ALL, Traffic::default());
+        let ask = Ask { store: &store, window, steps, workers, seed, effort, traffic };
         for name in ALL.iter().map(|partitioner| partitioner.name()) {
             let made = partition(name, &ask).unwrap();
             check(&made.structure, &store, workers);
@@ -198,7 +207,18 @@ fn metis_is_left_out_where_it_does_not_fit() {
         let made = |looked, metis_links| {
             let effort = Effort { looked, metis_links, loads: None };
             let (steps, window) = (0..store.steps(), store.steps());
-            partition(name, &Ask { store: &store, steps, window, workers: 4, seed: 1, effort })
+            partition(
+                name,
+                &Ask {
+                    store: &store,
+                    steps,
+                    window,
+                    workers: 4,
+                    seed: 1,
+                    effort,
+                    traffic: Traffic::default(),
+                },
+            )
         };
         let soon = made(Some(&looked[..]), 3).unwrap();
         let note = soon.note.unwrap_or_default();
@@ -248,7 +268,15 @@ fn steps_outside_the_range_follow_the_nearest_run() {
     let store = write(&folder.path().join("store"), 3, &vec![vec![(0, 1)]; 8]);
     let made = partition(
         "snapshot",
-        &Ask { store: &store, steps: 2..6, window: 4, workers: 2, seed: 1, effort: Effort::ALL },
+        &Ask {
+            store: &store,
+            steps: 2..6,
+            window: 4,
+            workers: 2,
+            seed: 1,
+            effort: Effort::ALL,
+            traffic: Traffic::default(),
+        },
     )
     .unwrap();
     let owners: Vec<usize> = (0..8).map(|step| made.structure.owner(0, step)).collect();
@@ -263,7 +291,15 @@ fn what_cannot_be_followed_is_refused_and_named() {
         let refused = |steps: std::ops::Range<usize>, workers: usize| {
             partition(
                 name,
-                &Ask { store: &store, window: steps.len(), steps, workers, seed: 1, effort: Effort::ALL },
+                &Ask {
+                    store: &store,
+                    window: steps.len(),
+                    steps,
+                    workers,
+                    seed: 1,
+                    effort: Effort::ALL,
+                    traffic: Traffic::default(),
+                },
             )
             .unwrap_err()
             .to_string()

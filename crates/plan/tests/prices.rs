@@ -16,7 +16,7 @@ use kymo_plan::price::{Job, Rates, price, reader_bytes, snapshot_bytes, window_b
 use kymo_plan::strategy::{self, Scheme, Strategy as Way};
 use kymo_plan::{
     Ask, Assignment, Cut, EpochPlan, Epochs, Layout, ModelNeeds, Movement, Moves, Ownership, Partition, Plan,
-    Shares, Window, Work, partition,
+    Shares, Traffic, Window, Work, partition,
 };
 use proptest::prelude::*;
 
@@ -46,6 +46,7 @@ fn cut(way: &Way, store: &Store, workers: usize, seed: u64) -> Option<Cut> {
                 workers,
                 seed,
                 effort: Effort::ALL,
+                traffic: Traffic::default(),
             };
             Some(Cut::Fixed(partition::find(partitioner).unwrap().partition(&ask).unwrap()))
         }

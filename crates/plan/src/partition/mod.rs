@@ -3,6 +3,8 @@
 //! Loads are those of [`crate::cut`]: 1 + in-degree for a vertex at a step.
 
 mod block;
+pub mod chunks;
+mod counts;
 mod greedy;
 mod hash;
 mod links;
@@ -13,6 +15,7 @@ mod runs;
 mod sequence;
 mod snapshot;
 mod snapshot_sequence;
+mod traffic;
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -22,6 +25,8 @@ use kymo_graph::{Step, Store};
 use crate::cut::{check_steps, step_loads, vertex_loads};
 use crate::error::{Error, Result};
 use crate::layout::{Layout, check_workers};
+
+pub use traffic::Traffic;
 
 /// What a partitioner is asked for.
 #[derive(Clone, Debug)]
@@ -38,6 +43,8 @@ pub struct Ask<'a> {
     pub seed: u64,
     /// How much may be looked at.
     pub effort: Effort<'a>,
+    /// What the model moves and computes, for partitioners that weigh one against the other.
+    pub traffic: Traffic,
 }
 
 /// How much a partitioner may look at: everything, or so much that an answer comes soon.
@@ -138,6 +145,10 @@ pub trait Partitioner: Sync {
     fn name(&self) -> &'static str;
     /// What it does, in one line.
     fn about(&self) -> &'static str;
+    /// Whether it goes by the traffic of the model.
+    fn weighs_traffic(&self) -> bool {
+        false
+    }
     /// Assigns the cells.
     fn partition(&self, ask: &Ask<'_>) -> Result<Partition>;
 }
@@ -152,6 +163,10 @@ pub const ALL: &[&dyn Partitioner] = &[
     &metis::Metis,
     &metis_layer::MetisLayer,
     &greedy::Greedy,
+    &chunks::ByChunks,
+    &chunks::ByAlgorithm,
+    &counts::CountedSnapshots,
+    &counts::CountedSequences,
 ];
 
 /// The partitioner of this name.

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use kymo_graph::Step;
 use kymo_plan::cut::vertex_loads;
-use kymo_plan::partition::{self, Ask, Effort};
+use kymo_plan::partition::{self, Ask, Effort, Traffic};
 use kymo_plan::price::{Job, Rates, closing_seconds, window_bytes, window_seconds};
 use kymo_plan::schedule::{Gantt, Instance, Limit, Reuse, find};
 use kymo_plan::strategy::{self, Scheme, Strategy};
@@ -142,6 +142,8 @@ impl Division {
         if workers > 1 {
             settings.check_stale_with(strategy.name)?;
         }
+        let needs =
+            ModelNeeds { out_edges: context.model.uses_out_edges(), carries_state: context.memory.is_some() };
         let cut = match strategy.scheme {
             Scheme::Scheduled(name) if !strategy.is_built() => {
                 let problem =
@@ -162,13 +164,20 @@ impl Division {
             Scheme::Cells { partitioner, .. } => {
                 let steps = context.goal.split().samples(Part::Train);
                 let (store, seed) = (&context.store, settings.train.seed);
-                let effort = Sample::effort(sample);
-                let ask = Ask { store, steps, window: context.window, workers, seed, effort };
-                Cut::Fixed(partition::find(partitioner)?.partition(&ask)?)
+                let (effort, partitioner) = (Sample::effort(sample), partition::find(partitioner)?);
+                let traffic = match partitioner.weighs_traffic() {
+                    true => {
+                        // They are made to find out what the model does.
+                        check_parameters(context)?;
+                        // The same at all workers, which cut the graph each by itself: no pace of a machine.
+                        Traffic::of(&probe::work(context)?, needs, Rates::default())
+                    }
+                    false => Traffic::default(),
+                };
+                let ask = Ask { store, steps, window: context.window, workers, seed, effort, traffic };
+                Cut::Fixed(partitioner.partition(&ask)?)
             }
         };
-        let needs =
-            ModelNeeds { out_edges: context.model.uses_out_edges(), carries_state: context.memory.is_some() };
         Ok(Division::Cells(Shares::new(cut, needs, workers, context.store.vertices())))
     }
 

@@ -11,8 +11,8 @@ use kymo_run::schedule::{Division, Question, Sample, is_possible};
 
 use super::fixture::settings;
 
-/// Every figure of a sampled plan is within a few per cent of the exact one, for every strategy; METIS, which
-/// sees fewer links then, cuts a little otherwise.
+/// Every figure of a sampled plan is within a few per cent of the exact one, for every strategy; METIS and
+/// label propagation, which see fewer links then, cut a little otherwise.
 #[test]
 fn a_sample_of_steps_stands_for_all_of_them() {
     let folder = tempfile::tempdir().unwrap();
@@ -36,7 +36,8 @@ fn a_sample_of_steps_stands_for_all_of_them() {
             let (exact, sampled) = (plan(None), plan(Some(&sample)));
             assert_eq!((exact.sampled, sampled.sampled), (None, Some([looked, all])), "{}", way.name);
             assert_eq!(exact.epoch.windows(), sampled.epoch.windows(), "{}", way.name);
-            let within = if way.name.contains("metis") || way.name.contains("greedy") { 0.15 } else { 0.05 };
+            let cuts = |name: &&str| way.name.contains(*name);
+            let within = if ["metis", "greedy", "dgc"].iter().any(cuts) { 0.15 } else { 0.05 };
             let edges = |plan: &kymo_plan::Plan| plan.workers.iter().map(|share| share.edges).sum::<u64>();
             let figures = [
                 ("seconds", exact.seconds, sampled.seconds),
