@@ -62,11 +62,7 @@ impl Facts {
     }
 
     /// Those of a step that [`Facts::step`] names.
-    pub fn get<E>(
-        &self,
-        step: Step,
-        make: impl FnOnce() -> Result<Vec<f32>, E>,
-    ) -> Result<Arc<Vec<f32>>, E> {
+    pub fn get<E>(&self, step: Step, make: impl FnOnce() -> Result<Vec<f32>, E>) -> Result<Arc<Vec<f32>>, E> {
         let lock = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(facts) = lock().get(&step) {
             return Ok(facts.clone());
@@ -148,7 +144,7 @@ mod tests {
         let facts = Facts::new(14, 4, 1, 7);
         let before = facts.of_others(&neighbours, &known, &[0.5, 0.5]);
         for vertex in 0..12 {
-            let told = std::mem::replace(&mut known[vertex], Some(1 - u32::from(vertex >= 6)));
+            let told = known[vertex].replace(1 - u32::from(vertex >= 6));
             let after = facts.of_others(&neighbours, &known, &[0.5, 0.5]);
             let row = 4 * vertex..4 * vertex + 4;
             assert_eq!(before[row.clone()], after[row], "vertex {vertex} hears of itself");

@@ -197,11 +197,8 @@ impl Goal for Classes {
         let bytes = |facts: &Facts| {
             self.around.saturating_add(facts.bytes(self.store.vertices(), 2 * self.names.len()))
         };
-        let need = |facts| Need {
-            what: "classes around vertices",
-            bytes: bytes(facts),
-            lower: "task.labels",
-        };
+        let need =
+            |facts| Need { what: "classes around vertices", bytes: bytes(facts), lower: "task.labels" };
         self.facts.iter().map(need).collect()
     }
 
@@ -232,22 +229,23 @@ impl Goal for Classes {
         let (scale, weights) = (1.0 / total, self.weights.clone());
         let places: Vec<usize> = at.iter().map(|&(place, _)| place).collect();
         let columns = 2 * self.names.len();
-        let loss = forward.loss_of_rows(self.params(), &places, move |tape, number, rows, embedding, extra| {
-            let weights = match &weights {
-                Some(weights) => Some(tape.copied(Shape::new(1, weights.len()), weights)?),
-                None => None,
-            };
-            let (truth, facts) = &steps[number];
-            let truth = tape.copied(Shape::new(rows.len(), 1), &truth[rows.clone()])?;
-            let mut scores = head(tape, embedding, extra)?;
-            if let Some(facts) = facts {
-                let shape = Shape::new(rows.len(), columns);
-                let facts = tape.copied(shape, &facts[rows.start * columns..rows.end * columns])?;
-                let of_facts = tape.matmul(facts, extra[2])?;
-                scores = tape.add(scores, of_facts)?;
-            }
-            tape.cross_entropy(scores, truth, weights, None, scale)
-        })?;
+        let loss =
+            forward.loss_of_rows(self.params(), &places, move |tape, number, rows, embedding, extra| {
+                let weights = match &weights {
+                    Some(weights) => Some(tape.copied(Shape::new(1, weights.len()), weights)?),
+                    None => None,
+                };
+                let (truth, facts) = &steps[number];
+                let truth = tape.copied(Shape::new(rows.len(), 1), &truth[rows.clone()])?;
+                let mut scores = head(tape, embedding, extra)?;
+                if let Some(facts) = facts {
+                    let shape = Shape::new(rows.len(), columns);
+                    let facts = tape.copied(shape, &facts[rows.start * columns..rows.end * columns])?;
+                    let of_facts = tape.matmul(facts, extra[2])?;
+                    scores = tape.add(scores, of_facts)?;
+                }
+                tape.cross_entropy(scores, truth, weights, None, scale)
+            })?;
         Ok(Some(loss))
     }
 
