@@ -6,6 +6,7 @@ use std::path::Path;
 use kymo_graph::{Progress, Store};
 use kymo_run::config::Features;
 use kymo_run::session::{load, load_with, settings_from};
+use kymo_run::task::Says;
 use kymo_run::{Class, Custom, Error, RunContext, Session, Settings, Worker, task};
 
 use super::fixture::{Onlooker, Sketch, outputs, run, settings};
@@ -32,6 +33,9 @@ fn turned(sketch: &Sketch) -> Sketch {
     other
 }
 
+/// Tasks that ask about every vertex.
+const OF_VERTICES: [&str; 2] = ["node-regression", "node-classification"];
+
 /// Guards what was measured in training: a store that has grown has other means and deviations, and what is
 /// said of the steps that it had before must not depend on them.
 #[test]
@@ -52,7 +56,18 @@ fn on_a_store_that_has_grown_a_model_says_the_same_of_what_was_there() {
             let path = folder.path().join(format!("{task}-{features:?}"));
             run(&settings, &path);
             let (mut here, mut there) = (own(&path), on(&path, grown.path()).unwrap());
-            assert_eq!(outputs(&mut here, 4..12), outputs(&mut there, 4..12), "{task}, {features:?}");
+            let (said, again) = (outputs(&mut here, 4..12), outputs(&mut there, 4..12));
+            assert_eq!(said, again, "{task}, {features:?}");
+            if OF_VERTICES.contains(&task) {
+                // With what is known of a vertex beside its embedding.
+                for (outputs, sample) in said.iter().zip(4..12) {
+                    let [one, other] = [&here, &there].map(|worker| {
+                        let says = Says::Model(outputs, &worker.replica.params);
+                        worker.goal().table(sample, says, 1).unwrap().values
+                    });
+                    assert_eq!(one, other, "{task}, {features:?}, sample {sample}");
+                }
+            }
             let measured = there.context.measured();
             assert_eq!(measured, here.context.measured(), "{task}, {features:?}");
             let other = Settings { data: there.settings().data.clone(), ..settings };
@@ -209,6 +224,21 @@ fn what_was_measured_is_checked() {
             let text = error.to_string();
             assert!(text.contains("checkpoint.safetensors") && text.contains("it is damaged"), "{text}");
         }
+        std::fs::write(&file, &whole).unwrap();
+    }
+    own(&path);
+    // Shares of classes are such, and as many as there are classes.
+    let path = folder.path().join("classes");
+    run(&settings(store.path(), "node-classification", "gcn"), &path);
+    let file = kymo_run::artifact::Folder::checkpoint_of(&path);
+    let forgeries: [fn(&mut Vec<f32>); 2] = [|shares| shares[0] = -0.5, |shares| shares.truncate(1)];
+    for forge in forgeries {
+        let whole = std::fs::read(&file).unwrap();
+        let mut checkpoint = kymo_run::artifact::Checkpoint::read(&file).unwrap();
+        forge(&mut checkpoint.arrays.get_mut("measured.task").unwrap().values);
+        checkpoint.write(&file).unwrap();
+        let error = load(&path, &[], None, &Progress::silent()).err().unwrap().to_string();
+        assert!(error.contains("it is damaged"), "{error}");
         std::fs::write(&file, &whole).unwrap();
     }
     own(&path);

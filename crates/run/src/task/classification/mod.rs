@@ -82,11 +82,14 @@ impl Task for Classification {
             horizon,
             fixed,
             counts: Vec::new(),
+            usual: Vec::new(),
             weights: None,
             asks_neighbours,
             edges: OnceLock::new(),
         };
         goal.count()?;
+        let all: u64 = goal.counts.iter().sum();
+        goal.usual = goal.counts.iter().map(|&count| count as f32 / all.max(1) as f32).collect();
         if settings.task.class_weights == ClassWeights::Balanced {
             let all: f32 = goal.counts.iter().sum::<u64>() as f32;
             let present = goal.counts.iter().filter(|&&count| count > 0).count() as f32;
@@ -135,6 +138,8 @@ struct Classes {
     fixed: Option<(Vec<i32>, Vec<Option<Part>>)>,
     /// How often each class occurs in training.
     counts: Vec<u64>,
+    /// The shares of classes where the model was trained, which stand where nothing is known.
+    usual: Vec<f32>,
     weights: Option<Vec<f32>>,
     /// Whether there is room for the neighbours of all vertices.
     asks_neighbours: bool,
@@ -187,6 +192,18 @@ impl Goal for Classes {
             slots.push(Slot { name: NAMES[2].into(), shape, initial });
         }
         slots
+    }
+
+    fn measured(&self) -> Vec<f32> {
+        if self.facts.is_some() { self.usual.clone() } else { Vec::new() }
+    }
+
+    fn adopt(&mut self, measured: &[f32]) -> bool {
+        if self.facts.is_none() || measured.len() != self.names.len() {
+            return measured.is_empty();
+        }
+        self.usual = measured.to_vec();
+        measured.iter().all(|share| (0.0..=1.0).contains(share))
     }
 
     fn start(&self, params: &mut Params) -> Result<()> {

@@ -102,11 +102,9 @@ impl Classes {
         let step = facts.step(sample);
         let made = facts.get(step, || {
             let (neighbours, known) = (self.neighbours(step)?, self.known(step)?);
-            let all: u64 = self.counts.iter().sum();
-            let usual: Vec<f32> = self.counts.iter().map(|&count| count as f32 / all.max(1) as f32).collect();
             Ok::<_, Error>(match self.fixed {
-                Some(_) => facts.of_others(&neighbours, &known, &usual),
-                None => Facts::of_past(&neighbours, &known, &usual),
+                Some(_) => facts.of_others(&neighbours, &known, &self.usual),
+                None => Facts::of_past(&neighbours, &known, &self.usual),
             })
         })?;
         Ok(Some(made))
