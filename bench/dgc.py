@@ -86,7 +86,8 @@ def store_of(name, folder, args):
 
 
 def measure(store, model, strategy, folder, args):
-    common = ["--task", "link-prediction", "--model", model, "--layers", LAYERS[model], "--hidden", 32, "--mode", "sequence",
+    common = ["--task", "link-prediction", "--model", model, "--layers", LAYERS[model], "--hidden", 32,
+              "--mode", "sequence",
               "--strategy", strategy, "--set", "data.features=degrees", "--set", "link.history=false"]
     plan = json.loads(run(args.kymo, "plan", store, "--workers", args.ranks, "--exact", "--json", *common))
     plan = plan[0] if isinstance(plan, list) else plan

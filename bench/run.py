@@ -4,9 +4,9 @@
         [--keep FOLDER] [--binary FILE]
 
 A suite is a file in bench/suites: data sets with the arguments of `kymo ingest`, those that are made of them
-with the arguments of `kymo generate`, and cases with settings of `kymo train`. The table and all figures go to bench/results/SUITE.md and .json, with date, machine and the
-commands. Data sets that are not there are named and left out. Nothing but Python 3.11 and the release binary
-is needed.
+with the arguments of `kymo generate`, and cases with settings of `kymo train`. The table and all figures go
+to bench/results/SUITE.md and .json, with date, machine and the commands. Data sets that are not there are
+named and left out. Nothing but Python 3.11 and the release binary is needed.
 """
 
 import argparse

@@ -42,7 +42,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Those of this many vertices and steps, with so many columns.
+    /// Those of this many vertices and steps, with this many columns.
     pub fn new(vertices: usize, columns: usize, steps: usize, seed: u64) -> Facts {
         let room = (KEPT_BYTES / (vertices * columns * size_of::<f32>()).max(1)).max(2);
         // The last step is looked at in any case.
