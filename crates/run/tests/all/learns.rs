@@ -8,10 +8,11 @@ use kymo_model::metric;
 use kymo_run::config::ClassWeights;
 use kymo_run::random::Random;
 use kymo_run::session::load;
-use kymo_run::{Error, Session, Settings, task};
+use kymo_run::task::Says;
+use kymo_run::{Error, Part, Session, Settings, Worker, task};
 use kymo_trace::schema::RunSummary;
 
-use crate::fixture::{FEATURES, MODES, Onlooker, Sketch, is_of_edges, run, settings};
+use crate::fixture::{FEATURES, MODES, Onlooker, Sketch, is_of_edges, outputs, run, settings};
 
 /// A graph whose values and classes follow from features, neighbours and the past.
 fn generated(folder: &Path) -> PathBuf {
@@ -92,6 +93,32 @@ fn balanced_classes_change_the_loss_and_are_learnt() {
     assert_ne!(plain[0].loss, balanced[0].loss);
     assert!(balanced[7].loss < balanced[0].loss);
     beats_the_baselines(&summary, task);
+}
+
+/// Where classes never change, a model begins with what labels that spread say, and not at random.
+#[test]
+fn classes_begin_with_what_is_known_around_a_vertex() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut sketch = Sketch::random(9, 40, 6);
+    for (t, moment) in (0..).zip(&mut sketch.moments) {
+        moment.labels.clear();
+        // A ring of each class, and one edge between them.
+        let ring = |vertex: u32| (vertex, (vertex + 2 * (1 + t % 3)) % 40);
+        moment.edges = (0..40).map(ring).chain([(0, 1)]).collect();
+    }
+    sketch.fixed.classes = (0..40).map(|vertex| vertex % 2).collect();
+    let store = sketch.write(&folder.path().join("store"));
+    let mut worker =
+        Worker::open(settings(store.path(), "node-classification", "gcn-gru"), store.clone()).unwrap();
+    let sample = worker.split().samples(Part::Test).start;
+    let outputs = outputs(&mut worker, sample..sample + 1).pop().unwrap();
+    let classes = |says| -> Vec<String> {
+        let values = worker.goal().table(sample, says, 0).unwrap().values;
+        values.into_iter().map(|row| row[0].clone()).collect()
+    };
+    let said = classes(Says::Model(&outputs, &worker.replica.params));
+    assert_eq!(said, classes(Says::Baseline("label-propagation")));
+    assert!((2..40).all(|vertex| said[vertex] == said[vertex % 2]) && said[0] != said[1], "{said:?}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //!
 //! Where classes change, these are the last class of the vertex and the vote of its neighbours. Where they
 //! never change, these are the vote and what labels come to that spread along edges ([`Neighbours::spread`]).
-//! Nothing of its own class reaches a vertex that is learnt from: the vertices for training are dealt out to
+//! Nothing of its own class reaches a vertex that is learnt from: the vertices for training are divided into
 //! folds, and labels reach those of a fold from the other folds alone. All others hear of every vertex for
 //! training, as they do in evaluation.
 
@@ -15,7 +15,7 @@ use kymo_graph::Step;
 use super::neighbours::Neighbours;
 use crate::random::Random;
 
-/// Vertices for training are dealt out to this many folds.
+/// Vertices for training are divided into this many folds.
 const FOLDS: u64 = 5;
 
 /// The stream of random numbers that deals them out.
