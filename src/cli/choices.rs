@@ -39,6 +39,9 @@ pub struct Choices {
     /// Steps of a window [default: 4]
     #[arg(long, value_name = "STEPS")]
     window: Option<String>,
+    /// Vertices in a batch, with what they see of their neighbourhood; 0: all [default: 0]
+    #[arg(long, value_name = "VERTICES")]
+    batch: Option<String>,
     /// Hidden width of the model [default: 32]
     #[arg(long, value_name = "COLUMNS")]
     hidden: Option<String>,
@@ -104,6 +107,7 @@ impl Choices {
             ("--model", "model.name", &self.model),
             ("--mode", "train.mode", &self.mode),
             ("--window", "train.window", &self.window),
+            ("--batch", "train.batch", &self.batch),
             ("--hidden", "model.hidden", &self.hidden),
             ("--layers", "model.layers", &self.layers),
             ("--blocks", "model.blocks", &self.blocks),

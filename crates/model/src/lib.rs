@@ -46,6 +46,12 @@ pub trait Model: Send + Sync {
         false
     }
 
+    /// Along how many edges a vertex sees others within a window, at most; `None` where that grows with the
+    /// steps of the window, or everything is seen.
+    fn hops(&self) -> Option<usize> {
+        None
+    }
+
     /// What it hands from one window to the next; `None` where it can only see a window at a time.
     fn memory(&self) -> Option<Memory>;
 

@@ -7,6 +7,7 @@
 
 use std::ops::Range;
 
+use kymo_graph::random::Random;
 use kymo_graph::{Step, Vertex};
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +35,28 @@ pub enum Targets {
     Own,
     /// These, ascending.
     Some(Vec<Vertex>),
+    /// One part of all of them, drawn at random.
+    Drawn(Drawn),
+}
+
+/// A part of a random division of all vertices: each is in one of the parts, which are about equally large.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Drawn {
+    /// Which part, counted from 0.
+    pub part: usize,
+    /// How many parts there are.
+    pub parts: usize,
+    /// What the division follows from.
+    pub seed: u64,
+}
+
+impl Drawn {
+    /// The vertices of the part, of this many, ascending.
+    pub fn of(&self, vertices: usize) -> Vec<Vertex> {
+        let random = Random::new(self.seed);
+        let is_in = |&vertex: &Vertex| random.below(self.parts, vertex.into()) == self.part;
+        (0..vertices as Vertex).filter(is_in).collect()
+    }
 }
 
 /// What the targets see of each snapshot.
@@ -93,6 +116,9 @@ impl Batch {
             (Targets::Own, neighbourhood) if *neighbourhood != Neighbourhood::Whole => {
                 refuse("workers that share a window see all of it; choose other targets".into())
             }
+            (Targets::Drawn(Drawn { part, parts, .. }), _) if part >= parts => {
+                refuse(format!("its targets are part {part} of {parts}, counted from 0"))
+            }
             (_, Neighbourhood::Sampled(fan_outs)) if fan_outs.is_empty() || fan_outs.contains(&0) => {
                 refuse("a sampled neighbourhood needs a number above 0 for each layer".into())
             }
@@ -151,6 +177,10 @@ mod tests {
             ("no window", Batch { windows: Vec::new(), ..good.clone() }),
             ("window 3 has no steps", Batch::whole(window(4..4))),
             ("ascending", Batch { targets: Targets::Some(vec![2, 2]), ..good.clone() }),
+            (
+                "part 3 of 3",
+                Batch { targets: Targets::Drawn(Drawn { part: 3, parts: 3, seed: 1 }), ..good.clone() },
+            ),
             ("see all of it", Batch { neighbourhood: Neighbourhood::Hops(2), ..Batch::own(window(0..4)) }),
             ("each layer", Batch { neighbourhood: Neighbourhood::Sampled(vec![5, 0]), ..good }),
         ];
@@ -161,10 +191,30 @@ mod tests {
     }
 
     #[test]
+    fn parts_are_a_division_into_about_equal_ones() {
+        for (seed, parts) in [(1, 1), (2, 4), (3, 7)] {
+            let of = |part: usize| Drawn { part, parts, seed }.of(7000);
+            let all: Vec<Vec<Vertex>> = (0..parts).map(of).collect();
+            let each = 7000 / parts;
+            assert!(
+                all.iter().all(|part| part.is_sorted() && part.len().abs_diff(each) <= each / 8),
+                "{parts}"
+            );
+            let mut together = all.concat();
+            together.sort_unstable();
+            assert!(together.into_iter().eq(0..7000));
+        }
+        let of = |seed: u64| Drawn { part: 0, parts: 2, seed }.of(100);
+        assert!(of(1) == of(1) && of(1) != of(2));
+    }
+
+    #[test]
     fn what_is_written_is_read_and_the_usual_is_not_written() {
         let some = Batch { targets: Targets::Some(vec![1, 5]), ..Batch::whole(window(2..6)) };
         let hops = Batch { neighbourhood: Neighbourhood::Hops(2), ..some.clone() };
-        for batch in [Batch::whole(window(2..6)), Batch::own(window(2..6)), some, hops] {
+        let drawn = Targets::Drawn(Drawn { part: 1, parts: 4, seed: 7 });
+        let drawn = Batch { targets: drawn, ..hops.clone() };
+        for batch in [Batch::whole(window(2..6)), Batch::own(window(2..6)), some, hops, drawn] {
             let text = serde_json::to_string(&batch).unwrap();
             assert_eq!(serde_json::from_str::<Batch>(&text).unwrap(), batch, "{text}");
         }

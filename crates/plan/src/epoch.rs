@@ -9,7 +9,7 @@ use kymo_graph::Step;
 use kymo_graph::random::{Random, shuffle};
 use serde::{Deserialize, Serialize};
 
-use crate::batch::{Batch, Targets, Window};
+use crate::batch::{Batch, Drawn, Neighbourhood, Targets, Window};
 use crate::error::{Error, Result};
 use crate::schedule::Schedule;
 
@@ -63,6 +63,30 @@ pub enum Assignment {
     Scheduled(Schedule),
 }
 
+/// Batches of some vertices: each window of an epoch is there as many times as there are parts, one after the
+/// other in the order of numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VertexBatches {
+    /// Into how many parts vertices are divided, anew in every epoch.
+    pub parts: usize,
+    /// How many edges away the model looks.
+    pub hops: usize,
+    /// What divisions follow from.
+    pub seed: u64,
+}
+
+/// The stream of random numbers that divides vertices.
+const VERTICES: u64 = 0x7D1B;
+
+impl VertexBatches {
+    /// The targets and the neighbourhood of a window, told by its number, in an epoch.
+    fn of(&self, epoch: usize, number: usize) -> (Targets, Neighbourhood) {
+        let seed = Random::new(self.seed).stream(VERTICES).word(epoch as u64);
+        let drawn = Drawn { part: number % self.parts, parts: self.parts, seed };
+        (Targets::Drawn(drawn), Neighbourhood::Hops(self.hops))
+    }
+}
+
 /// What the plans of all epochs follow from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Epochs {
@@ -75,9 +99,18 @@ pub struct Epochs {
     pub seed: Option<u64>,
     /// How windows are assigned.
     pub assignment: Assignment,
+    /// How vertices are divided, where a batch does not have all of them.
+    pub batches: Option<VertexBatches>,
 }
 
 impl Epochs {
+    /// The same with batches of some vertices: each window as many times as there are parts.
+    pub fn in_batches(self, batches: VertexBatches) -> Epochs {
+        let many = |window: Range<Step>| std::iter::repeat_n(window, batches.parts);
+        let windows = self.windows.into_iter().flat_map(many).collect();
+        Epochs { windows, batches: Some(batches), ..self }
+    }
+
     /// The plan of an epoch. The order of windows, or of a schedule's iterations, changes from epoch to
     /// epoch.
     pub fn plan(&self, epoch: usize) -> EpochPlan {
@@ -118,7 +151,20 @@ impl Epochs {
                 order.chunks((*at_once).max(1)).map(|windows| self.iteration(windows)).collect()
             }
         };
-        EpochPlan { epoch, iterations }
+        let mut plan = EpochPlan { epoch, iterations };
+        self.divide(&mut plan);
+        plan
+    }
+
+    /// Gives batches their targets, where they are not all vertices.
+    fn divide(&self, plan: &mut EpochPlan) {
+        let Some(batches) = &self.batches else { return };
+        let epoch = plan.epoch;
+        let all = plan.iterations.iter_mut().flat_map(|iteration| &mut iteration.workers).flatten();
+        for batch in all {
+            let Some(window) = batch.windows.first() else { continue };
+            (batch.targets, batch.neighbourhood) = batches.of(epoch, window.number);
+        }
     }
 
     fn iteration(&self, windows: &[Window]) -> Iteration {
@@ -155,7 +201,9 @@ impl Epochs {
             }
         }
         iterations.extend(rest.chunks(at_once.max(1)).map(|windows| self.iteration(windows)));
-        EpochPlan { epoch: begun.epoch, iterations }
+        let mut plan = EpochPlan { epoch: begun.epoch, iterations };
+        self.divide(&mut plan);
+        plan
     }
 
     /// How many iterations an epoch has: steps of the optimiser.
@@ -230,7 +278,7 @@ impl EpochPlan {
             }
         }
         for (number, runs) in runs.iter().enumerate() {
-            let whole = |targets: &&&Targets| matches!(targets, Targets::All);
+            let whole = |targets: &&&Targets| matches!(targets, Targets::All | Targets::Drawn(_));
             let together = runs.len() == workers && runs.iter().all(|targets| **targets == Targets::Own);
             let once = runs.len() == 1 && runs.iter().all(|targets| whole(&targets));
             let mut some = runs.iter().flat_map(|targets| match targets {
@@ -284,7 +332,8 @@ mod tests {
     use super::*;
 
     fn epochs(assignment: Assignment, workers: usize, seed: Option<u64>) -> Epochs {
-        Epochs { windows: (0..7).map(|start| start..start + 3).collect(), workers, seed, assignment }
+        let windows = (0..7).map(|start| start..start + 3).collect();
+        Epochs { windows, workers, seed, assignment, batches: None }
     }
 
     fn numbers(plan: &EpochPlan) -> Vec<Vec<Vec<usize>>> {
@@ -301,6 +350,45 @@ mod tests {
         assert_eq!((plan.windows(), made.iterations()), (7, 3));
         let salts: Vec<u64> = plan.iterations[0].windows().iter().map(|window| window.salt).collect();
         assert_eq!(salts, [14, 16, 15], "the place in the order, behind those of earlier epochs");
+    }
+
+    #[test]
+    fn batches_of_some_vertices_have_every_vertex_of_every_window_once() {
+        let batches = VertexBatches { parts: 3, hops: 2, seed: 5 };
+        for assignment in [Assignment::InTurns(2), Assignment::InRuns(4)] {
+            let made = epochs(assignment, 2, Some(5)).in_batches(batches);
+            let plan = made.plan(4);
+            plan.check(&made.windows, 2).unwrap();
+            assert_eq!(
+                (plan.windows(), made.iterations(), made.windows.len()),
+                (21, plan.iterations.len(), 21)
+            );
+            let mut seen = BTreeSet::new();
+            let all = |plan: &EpochPlan| -> Vec<Batch> {
+                plan.iterations.iter().flat_map(|one| &one.workers).flatten().cloned().collect()
+            };
+            for batch in all(&plan) {
+                assert_eq!(batch.neighbourhood, Neighbourhood::Hops(2));
+                for vertex in match batch.targets {
+                    Targets::Drawn(drawn) => drawn.of(40),
+                    _ => Vec::new(),
+                } {
+                    assert!(seen.insert((batch.windows[0].steps.clone().min(), vertex)));
+                }
+            }
+            assert_eq!(seen.len(), 7 * 40);
+            // Other parts in another epoch, and those that are begun stay what they were.
+            let first = |plan: &EpochPlan| all(plan)[0].targets.clone();
+            assert_ne!(first(&made.plan(5)), first(&plan));
+            let anew = made.dealt_anew(&plan, 6);
+            anew.check(&made.windows, 2).unwrap();
+            let sorted = |plan: &EpochPlan| {
+                let mut all = all(plan);
+                all.sort_by_key(|batch| batch.windows[0].number);
+                all
+            };
+            assert_eq!(sorted(&anew), sorted(&plan));
+        }
     }
 
     #[test]
@@ -409,7 +497,7 @@ mod tests {
         let schedule = Schedule { iterations: vec![vec![vec![2, 0], vec![]], vec![vec![1], vec![3]]] };
         let windows = (0..4).map(|group| group..group + 1).collect();
         let assignment = Assignment::Scheduled(schedule.clone());
-        let expected = Epochs { windows, workers: 2, seed: None, assignment }.plan(0);
+        let expected = Epochs { windows, workers: 2, seed: None, assignment, batches: None }.plan(0);
         assert_eq!(EpochPlan::of_schedule(&schedule), expected);
         let forged = Schedule { iterations: vec![vec![vec![usize::MAX], vec![1_000_000_000_000_000_000]]] };
         let plan = EpochPlan::of_schedule(&forged);

@@ -20,8 +20,8 @@ pub mod shares;
 pub mod strategy;
 pub mod work;
 
-pub use batch::{Batch, Neighbourhood, Targets, Window, overlapping};
-pub use epoch::{Assignment, EpochPlan, Epochs, Iteration, evaluator};
+pub use batch::{Batch, Drawn, Neighbourhood, Targets, Window, overlapping};
+pub use epoch::{Assignment, EpochPlan, Epochs, Iteration, VertexBatches, evaluator};
 pub use error::{Error, Result};
 pub use kymo_graph::random;
 pub use layout::{Layout, Owners, Worker};

@@ -202,7 +202,7 @@ proptest! {
         };
         let none = |_: &Window| Ok(Vec::new());
         let epoch = |assignment, workers| {
-            let made = Epochs { windows: windows.clone(), workers, seed: Some(seed), assignment };
+            let made = Epochs { windows: windows.clone(), workers, seed: Some(seed), assignment, batches: None };
             let plan = made.plan(1);
             plan.check(&windows, workers).unwrap();
             plan
@@ -341,7 +341,8 @@ fn memory_counts_the_window_that_is_read_ahead() {
     let store = write(&folder.path().join("store"), 12, &steps);
     let work = Work { features: 3, buffers: [40, 9], reused: 12, replicated: 700, ..Work::default() };
     let memory = |windows: Vec<Range<usize>>, assignment: Assignment| {
-        let epoch = Epochs { windows: windows.clone(), workers: 1, seed: None, assignment }.plan(0);
+        let epoch =
+            Epochs { windows: windows.clone(), workers: 1, seed: None, assignment, batches: None }.plan(0);
         let job = alone(&store, &windows, &epoch, &work);
         assert_eq!(window_bytes(&job).unwrap().len(), windows.len());
         let plan = price("psg", &job, Rates::default()).unwrap();
@@ -381,7 +382,8 @@ fn memory_of_parts_counts_what_is_apart_and_what_moves() {
     let shares = Shares::new(Cut::Fixed(layout.into()), needs, 2, 4);
     let windows: Vec<Range<usize>> = std::iter::once(0..2).collect();
     let assignment = Assignment::Together(1);
-    let epoch = Epochs { windows: windows.clone(), workers: 2, seed: None, assignment }.plan(0);
+    let epoch =
+        Epochs { windows: windows.clone(), workers: 2, seed: None, assignment, batches: None }.plan(0);
     let memory = |columns: usize| {
         let movement = Movement { moves: Moves::Neighbours, columns, back: true };
         let work = Work {
@@ -425,7 +427,8 @@ fn rows_cost_time_where_they_are() {
         let needs = ModelNeeds { out_edges: false, carries_state: true };
         let shares = Shares::new(cut(way, &store, 2, 1).unwrap(), needs, 2, 4);
         let assignment = Assignment::Together(1);
-        let epoch = Epochs { windows: windows.clone(), workers: 2, seed: None, assignment }.plan(0);
+        let epoch =
+            Epochs { windows: windows.clone(), workers: 2, seed: None, assignment, batches: None }.plan(0);
         let job = Job { shares: Some(&shares), workers: 2, ..alone(&store, &windows, &epoch, &work) };
         price(name, &job, rates).unwrap().seconds
     };
@@ -448,9 +451,14 @@ fn steps_that_are_shuffled_wait_together() {
         let needs = ModelNeeds { out_edges: false, carries_state: true };
         let way = strategy::find("pss-ts").unwrap();
         let shares = Shares::new(cut(way, &store, 2, 1).unwrap(), needs, 2, 4);
-        let epoch =
-            Epochs { windows: windows.clone(), workers: 2, seed: None, assignment: Assignment::Together(1) }
-                .plan(0);
+        let epoch = Epochs {
+            windows: windows.clone(),
+            workers: 2,
+            seed: None,
+            assignment: Assignment::Together(1),
+            batches: None,
+        }
+        .plan(0);
         let job = Job { shares: Some(&shares), workers: 2, ..alone(&store, &windows, &epoch, &work) };
         price("pss-ts", &job, rates).unwrap().seconds
     };

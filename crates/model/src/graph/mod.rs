@@ -5,11 +5,13 @@
 //! they hold the matrices, and no longer the edges that these were made of.
 
 mod asked;
+mod near;
 mod part;
 mod rows;
 mod weighted;
 
 pub use asked::Asked;
+pub use near::Near;
 pub use part::PartEdges;
 pub use rows::Rows;
 pub use weighted::{Normalisation, Weighted};

@@ -56,6 +56,11 @@ pub trait Structure: Send + Sync {
     /// Columns of its output.
     fn width(&self) -> usize;
 
+    /// Along how many edges a vertex sees others.
+    fn hops(&self) -> usize {
+        1
+    }
+
     /// What is made of several snapshots at once, before they are gone through one by one: it is put where
     /// [`Frame::once`] finds it.
     fn ahead<'a>(&self, _: &mut Tape<'a>, _: &Bound<'_>, _: &[Frame<'a>]) -> Result<()> {
@@ -82,6 +87,10 @@ impl Structure for Layers {
 
     fn width(&self) -> usize {
         self.0.last().map_or(0, |layer| layer.width())
+    }
+
+    fn hops(&self) -> usize {
+        self.0.iter().map(|layer| layer.hops()).sum()
     }
 
     fn ahead<'a>(&self, tape: &mut Tape<'a>, params: &Bound<'_>, frames: &[Frame<'a>]) -> Result<()> {

@@ -26,6 +26,10 @@ impl Structure for Mpnn {
         self.before() + self.0.width()
     }
 
+    fn hops(&self) -> usize {
+        self.0.hops()
+    }
+
     fn exchange<'a>(
         &self,
         tape: &mut Tape<'a>,

@@ -40,6 +40,10 @@ impl Structure for Polynomial {
         self.output
     }
 
+    fn hops(&self) -> usize {
+        self.hops
+    }
+
     fn exchange<'a>(&self, tape: &mut Tape<'a>, _: &Bound<'_>, frame: &Frame<'a>, x: Var) -> Result<Var> {
         let (matrix, mut all) = (Matrix::Normalised(self.normalisation), vec![x]);
         let mut reached = x;

@@ -51,6 +51,10 @@ impl Model for Attended {
     }
 
     /// All states of a window are looked at, and no others.
+    fn hops(&self) -> Option<usize> {
+        self.0.hops()
+    }
+
     fn memory(&self) -> Option<Memory> {
         None
     }

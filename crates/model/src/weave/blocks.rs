@@ -81,6 +81,11 @@ impl Model for Blocks {
         self.below.iter().chain([&self.last]).any(|block| block.uses_out_edges())
     }
 
+    fn hops(&self) -> Option<usize> {
+        let blocks = self.below.iter().chain([&self.last]).map(|block| block.hops());
+        blocks.sum()
+    }
+
     fn memory(&self) -> Option<Memory> {
         let mut exchange = Vec::new();
         for block in &self.below {

@@ -141,6 +141,11 @@ impl Model for Evolving {
         self.widths.last().copied().unwrap_or(0)
     }
 
+    fn hops(&self) -> Option<usize> {
+        // The highest of all vertices may be anywhere.
+        (self.evolution == Evolution::Weights).then_some(self.widths.len().saturating_sub(1))
+    }
+
     fn memory(&self) -> Option<Memory> {
         let layer = |(_, input, output)| vec![Extent::Matrix(Shape::new(input, output)); self.kept()];
         Some(Memory { exchange: self.layers().flat_map(layer).collect(), rows: Vec::new() })

@@ -46,6 +46,10 @@ impl Model for Gated {
         self.hidden
     }
 
+    fn hops(&self) -> Option<usize> {
+        Some(1 + self.before.as_ref().map_or(0, |layers| layers.hops()))
+    }
+
     fn memory(&self) -> Option<Memory> {
         Some(Memory { exchange: Vec::new(), rows: vec![self.hidden] })
     }

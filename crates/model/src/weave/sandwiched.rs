@@ -34,6 +34,10 @@ impl Model for Sandwiched {
         self.last.width()
     }
 
+    fn hops(&self) -> Option<usize> {
+        Some(self.structure.hops())
+    }
+
     fn memory(&self) -> Option<Memory> {
         let exchange = self.first.memory()?.into_iter().map(Extent::Vertices).collect();
         Some(Memory { exchange, rows: self.last.memory()? })

@@ -29,6 +29,10 @@ impl Model for Stacked {
         self.time.as_ref().map_or(self.structure.width(), |time| time.width())
     }
 
+    fn hops(&self) -> Option<usize> {
+        Some(self.structure.hops())
+    }
+
     fn memory(&self) -> Option<Memory> {
         let rows = self.time.as_ref().map_or(Some(Vec::new()), |time| time.memory())?;
         Some(Memory { exchange: Vec::new(), rows })

@@ -152,7 +152,7 @@ impl Course {
     pub fn deal_anew(&mut self, worker: &Worker, division: &Division) {
         (self.schedule, self.profile) = (None, None);
         let assignment = division.assignment(worker.settings());
-        let epochs = worker.context.epochs(worker.group.size(), assignment);
+        let epochs = worker.context.trained_epochs(worker.group.size(), assignment);
         self.plan = match &self.plan {
             Some(plan) => Some(epochs.dealt_anew(plan, self.position.window)),
             None => None,

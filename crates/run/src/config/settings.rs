@@ -373,6 +373,9 @@ section! {
         window: usize = 4,
         /// Steps between the beginnings of sliding windows.
         stride: usize = 1,
+        /// Vertices in a batch, drawn at random, which see as much around them as the model looks at: every
+        /// window is then there for many steps of the optimiser. 0: all vertices.
+        batch: usize = 0,
         /// Where the loss is taken.
         loss: LossAt = LossAt::Auto,
         /// Passes over the training steps.

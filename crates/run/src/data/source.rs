@@ -39,6 +39,28 @@ impl StepRows {
 }
 
 impl StepRows {
+    /// The columns of some vertices at step `t`.
+    pub fn some_on_tape<'a>(
+        &'a self,
+        tape: &mut Tape<'a>,
+        t: Step,
+        columns: usize,
+        vertices: &Arc<Vec<Vertex>>,
+    ) -> Result<Var> {
+        let (rows, indices) = match self {
+            StepRows::Own(rows) => (rows, vertices.clone()),
+            StepRows::Shared(segment) => match segment.at(t) {
+                Some(index) => {
+                    let of = |&vertex: &Vertex| index[vertex as usize];
+                    (&segment.rows, Arc::new(vertices.iter().map(of).collect()))
+                }
+                None => (&segment.rows, vertices.clone()),
+            },
+        };
+        let all = tape.held(Shape::new(rows.len() / columns.max(1), columns), rows)?;
+        Ok(tape.gather(all, indices)?)
+    }
+
     /// Whether step `t` has the rows that another step has of `other`: the same memory, not the same numbers.
     pub fn are_those_of(&self, t: Step, other: &StepRows, other_step: Step) -> bool {
         match (self, other) {
@@ -236,10 +258,10 @@ impl SnapshotSource for WholeSteps {
 
     fn check(&self, neighbourhood: &Neighbourhood) -> Result<()> {
         match neighbourhood {
-            Neighbourhood::Whole => Ok(()),
-            Neighbourhood::Hops(_) | Neighbourhood::Sampled(_) => {
-                let problem =
-                    "snapshots are read whole; L-hop and sampled neighbourhoods need another source";
+            // What a batch sees within some edges is taken out of whole snapshots.
+            Neighbourhood::Whole | Neighbourhood::Hops(_) => Ok(()),
+            Neighbourhood::Sampled(_) => {
+                let problem = "snapshots are read whole; sampled neighbourhoods need another source";
                 Err(Error::settings("batch", problem))
             }
         }

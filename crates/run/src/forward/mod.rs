@@ -41,6 +41,8 @@ pub struct Forward<'p, 'a> {
     pub dropout: (f32, u64),
     /// The cells of the window, where not all rows are here.
     pub cells: Option<(&'a Cells, &'a halo::Window)>,
+    /// The vertices whose rows are here, ascending, where a batch has no others.
+    pub batch: Option<&'p Arc<Vec<Vertex>>>,
     /// The vertices whose outputs count in the loss.
     pub targets: &'p Targets,
 }
@@ -76,6 +78,15 @@ impl OwnRows {
         }
     }
 
+    /// Puts what was made of them where it belongs among that of all vertices.
+    pub fn put(&self, rows: &[f32], all: &mut Vec<f32>, vertices: usize) {
+        let width = rows.len() / self.len().max(1);
+        all.resize(all.len().max(vertices * width), 0.0);
+        for (row, made) in rows.chunks_exact(width.max(1)).enumerate() {
+            all[self.vertex(row) * width..][..width].copy_from_slice(made);
+        }
+    }
+
     fn places(&self, rows: Range<usize>) -> Places<'_> {
         match self {
             OwnRows::All(_) => Places::From(rows.start),
@@ -87,17 +98,30 @@ impl OwnRows {
 impl<'p, 'a> Forward<'p, 'a> {
     /// The vertices whose rows are here at a place of the window.
     pub fn own(&self, place: usize) -> OwnRows {
-        match self.cells {
-            Some((_, window)) => OwnRows::Some(window.own[place].clone()),
-            None => OwnRows::All(self.exchanged.steps.first().map_or(0, |&step| self.tape.shape(step).rows)),
+        match (self.cells, self.batch) {
+            (Some((_, window)), _) => OwnRows::Some(window.own[place].clone()),
+            (None, Some(vertices)) => OwnRows::Some(vertices.clone()),
+            (None, None) => {
+                OwnRows::All(self.exchanged.steps.first().map_or(0, |&step| self.tape.shape(step).rows))
+            }
         }
     }
 
     /// The vertices whose outputs count in the loss, ascending, where they are not all.
     pub fn some_targets(&self) -> Option<&'p [Vertex]> {
         match self.targets {
-            Targets::All | Targets::Own => None,
+            // Of a part that was drawn, no other rows are here.
+            Targets::All | Targets::Own | Targets::Drawn(_) => None,
             Targets::Some(vertices) => Some(vertices),
+        }
+    }
+
+    /// Among how many batches the vertices of a window are divided: each counts its own in a mean of all, as
+    /// many times as there are batches, so that their mean is that of all.
+    pub fn parts(&self) -> usize {
+        match self.targets {
+            Targets::Drawn(drawn) => drawn.parts,
+            _ => 1,
         }
     }
 

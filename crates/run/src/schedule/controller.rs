@@ -84,7 +84,7 @@ impl Controller {
             Some(schedule) => Assignment::Scheduled(schedule),
             None => division.assignment(&settings),
         };
-        let epochs = worker.context.epochs(worker.group.size(), assignment);
+        let epochs = worker.context.trained_epochs(worker.group.size(), assignment);
         let was_measured = measured.is_some();
         let mut measured = measured.unwrap_or_default();
         let under_way = measured.under_way.get_mut(worker.group.rank()).map(std::mem::take);

@@ -9,10 +9,10 @@ use kymo_graph::{Step, Store};
 use kymo_model::metric::Metric;
 use kymo_model::{Asked, Memory, Model, Slot};
 use kymo_plan::shares::OwnersKey;
-use kymo_plan::{Assignment, Epochs, Shares};
+use kymo_plan::{Assignment, Epochs, Shares, VertexBatches};
 
 use super::custom::Custom;
-use super::estimate;
+use super::{batches, estimate};
 use crate::config::machine::{Need, machine, own_memory};
 use crate::config::{Mode, Settings, memory};
 use crate::data::{Inputs, Measured, Part, Sizes, known_by, left_to_keep};
@@ -71,6 +71,8 @@ pub struct RunContext {
     /// Whether few edges change from snapshot to snapshot, so that it is worth going through those of several
     /// at once.
     pub alike: bool,
+    /// How vertices are divided, where a batch does not have all of them.
+    pub batches: Option<VertexBatches>,
     /// Who else uses the memory that the process was given.
     pub sharing: Sharing,
     /// Bytes that the process had to itself before anything was opened: its program, and MPI where it has
@@ -158,14 +160,18 @@ impl RunContext {
             let problem = format!("{name} sees a window at a time and hands nothing over; choose windows");
             return Err(Error::settings("train.mode", problem));
         }
+        let batches = batches::batches(&settings, &store, &*model, &*goal)?;
         let windows = goal.split().windows(&settings).len();
-        let (most, stride) = (settings.windows_of_worker().min(windows).max(1), settings.train.stride);
+        // Batches of some vertices see other ones, and have nothing in common.
+        let most = if batches.is_some() { 1 } else { settings.windows_of_worker().min(windows).max(1) };
+        let stride = settings.train.stride;
         // Two windows share whatever they have in common; more are expected to follow each other.
         let apart = (most - 1).saturating_mul(stride);
         let span = window.saturating_add(apart).max(window.saturating_mul(2).saturating_sub(1));
         let together = [most, if most == 1 { window } else { span.min(store.steps()) }];
         let is_alike = |change| at_once(together[1], change) <= ALIKE;
-        let alike = settings.parallel.increments && change(&store)?.is_some_and(is_alike);
+        let alike =
+            batches.is_none() && settings.parallel.increments && change(&store)?.is_some_and(is_alike);
         // All workers are threads of this process where nothing is said.
         let alone = Sharing { workers: settings.parallel.workers.max(1), processes: 1 };
         Ok(Arc::new(RunContext {
@@ -180,6 +186,7 @@ impl RunContext {
             window,
             together,
             alike,
+            batches,
             had,
             needs: OnceLock::new(),
             asked: OnceLock::new(),
@@ -334,7 +341,25 @@ impl RunContext {
     pub fn epochs(&self, workers: usize, assignment: Assignment) -> Epochs {
         // A state that is handed over follows time.
         let seed = (self.settings.train.mode == Mode::Windows).then_some(self.settings.train.seed);
-        Epochs { windows: self.windows(), workers, seed, assignment }
+        Epochs { windows: self.windows(), workers, seed, assignment, batches: None }
+    }
+
+    /// The same as training goes through them: with batches of some vertices, where the settings ask for
+    /// them.
+    pub fn trained_epochs(&self, workers: usize, assignment: Assignment) -> Epochs {
+        let epochs = self.epochs(workers, assignment);
+        match self.batches {
+            Some(batches) => epochs.in_batches(batches),
+            None => epochs,
+        }
+    }
+
+    /// Vertices whose rows are in memory at a time: about as many as a batch sees.
+    pub fn rows_at_once(&self) -> Result<u64> {
+        match &self.batches {
+            Some(batches) => batches::rows(batches, &self.store),
+            None => Ok(self.store.vertices() as u64),
+        }
     }
 
     /// The places of a window at which its loss is taken, and their steps.

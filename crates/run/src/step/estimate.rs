@@ -46,10 +46,9 @@ pub fn predicted_bytes(context: &Arc<RunContext>, device_bytes: usize) -> Result
 /// What training on the host needs at least, whatever is kept besides; `at_once` windows are in memory at a
 /// time, one for each worker that trains windows of its own.
 pub fn needs(context: &RunContext, at_once: usize) -> Result<Vec<Need>> {
-    let store = &context.store;
     // Parameters are made to find out the rest.
     let mut needs = vec![check_parameters(context)?];
-    let (vertices, many) = (store.vertices() as u64, at_once as u64);
+    let many = at_once as u64;
     let together = context.together[0] > 1;
     needs.push(Need {
         what: "snapshots of a window",
@@ -62,7 +61,7 @@ pub fn needs(context: &RunContext, at_once: usize) -> Result<Vec<Need>> {
     let [row, blocks] = context.buffers()?;
     needs.push(Need {
         what: "rows of a window",
-        bytes: vertices.saturating_mul(row).saturating_add(blocks).saturating_mul(many),
+        bytes: context.rows_at_once()?.saturating_mul(row).saturating_add(blocks).saturating_mul(many),
         lower: match together {
             true => "model.hidden, model.layers, model.blocks, train.window or parallel.windows",
             false => "model.hidden, model.layers, model.blocks or train.window",

@@ -2,6 +2,7 @@
 //! takes a step. Puts together what the rooms below it make; knows nothing of epochs, schedules, files and
 //! how workers are started.
 
+mod batches;
 mod context;
 mod custom;
 mod estimate;

@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use kymo_graph::Step;
 use kymo_model::{Bound, Common, Exchanged, Frame, HaloView, Memory, Reuse, Together};
-use kymo_plan::Targets;
+use kymo_plan::{Neighbourhood, Targets};
 use kymo_tensor::{Arena, Device, Of, Shape, Tape, Var};
 
+use super::batches::Seen;
 use super::context::RunContext;
 use crate::data::{Loaded, Snapshots};
 use crate::error::Result;
@@ -36,6 +37,8 @@ pub struct WindowRun<'r> {
     pub windows: &'r [Range<Step>],
     /// The vertices whose outputs count.
     pub targets: &'r Targets,
+    /// What these see of the snapshots.
+    pub neighbourhood: &'r Neighbourhood,
     /// The state that the window before left; there is none where several are run together.
     pub before: Option<&'r RecurrentState>,
     /// Whether the state that this one leaves is wanted.
@@ -105,6 +108,7 @@ impl Runner {
         let several = run.windows.len() > 1;
         let snapshots = Together::new(several);
         let together = several.then_some(&snapshots);
+        let seen = Seen::new(run.targets, run.neighbourhood, run.loaded)?;
         let (done, exchange) = {
             let mut tape = Tape::new(&self.arena);
             if run.measures {
@@ -114,7 +118,10 @@ impl Runner {
                 tape.expect_alike();
             }
             let params = replica.bind(&mut tape, run.pass.trains)?;
-            let frames = self.frames(&mut tape, &params, run.loaded, cells, &snapshots)?;
+            let frames = match &seen {
+                Some(seen) => self.frames_of(&mut tape, &params, run.loaded, seen, &snapshots)?,
+                None => self.frames(&mut tape, &params, run.loaded, cells, &snapshots)?,
+            };
             let before = match run.before {
                 Some(state) => state.on_tape(&mut tape, &memory, run.steps, cells)?,
                 None => StateVars::default(),
@@ -132,7 +139,10 @@ impl Runner {
                 places.sort_by_key(|&place| tape.shape(exchanged.steps[place]).rows == 0);
                 for place in places {
                     let step = &mut exchanged.steps[place];
-                    *step = frames[place].shuffle(&mut tape, *step)?;
+                    *step = match &seen {
+                        Some(seen) => tape.slice_rows(*step, 0..seen.targets.len())?,
+                        None => frames[place].shuffle(&mut tape, *step)?,
+                    };
                 }
                 all.push(exchanged);
             }
@@ -147,6 +157,7 @@ impl Runner {
                     after: run.hand_over.then_some(&after),
                     dropout: (0.0, 0),
                     cells,
+                    batch: seen.as_ref().map(|seen| &seen.targets),
                     targets: run.targets,
                 };
                 let loss = lose(&*self.context.goal, forward, number)?;
@@ -176,6 +187,38 @@ impl Runner {
         let count = cells.map_or(vertices, |(_, window)| window.own.last().map_or(0, |own| own.len()));
         let columns = memory.rows.iter().filter(|_| wanted);
         columns.map(|columns| vec![0.0; count * columns]).collect()
+    }
+
+    /// What a batch of some vertices sees of the steps of a window, on a tape.
+    fn frames_of<'a>(
+        &'a self,
+        tape: &mut Tape<'a>,
+        params: &Bound<'_>,
+        loaded: &'a [Arc<Loaded>],
+        Seen { near, graphs, .. }: &'a Seen,
+        together: &'a Together,
+    ) -> Result<Vec<Frame<'a>>> {
+        let (inputs, vertices) = (&self.context.inputs, &near.vertices);
+        let learnt = inputs.learnt(tape, params)?;
+        let mut frames: Vec<Frame<'a>> = Vec::with_capacity(loaded.len());
+        for (number, (now, graph)) in loaded.iter().zip(graphs).enumerate() {
+            let common = Some(Common { together, snapshot: number });
+            let columns = |tape: &mut Tape<'a>| {
+                let constant = match inputs.constant_width() {
+                    0 => None,
+                    width => Some(now.rows.some_on_tape(tape, now.step, width, vertices)?),
+                };
+                inputs.columns(tape, constant, &learnt, Some(vertices))
+            };
+            let before = number.checked_sub(1).map(|before| &loaded[before]);
+            let is_same = |before: &&Arc<Loaded>| now.rows.are_those_of(now.step, &before.rows, before.step);
+            let features = match (before.filter(is_same), frames.last()) {
+                (Some(_), Some(frame)) => frame.features,
+                _ => tape.during(Of::Step(number), columns)?,
+            };
+            frames.push(Frame { common, ..Frame::new(graph, features) });
+        }
+        Ok(frames)
     }
 
     /// The steps of a window on a tape.

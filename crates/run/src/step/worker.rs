@@ -9,11 +9,12 @@ use std::time::Instant;
 
 use kymo_comm::Traffic;
 use kymo_graph::{Progress, Step, Store};
-use kymo_plan::{Batch, Iteration, Share, Shares, Targets, Window};
+use kymo_plan::{Batch, Iteration, Neighbourhood, Share, Shares, Targets, Window};
 use kymo_tensor::estimate::MemoryEstimate;
 use kymo_tensor::{Arena, Device, Numbers, Times};
 use kymo_trace::Kind;
 
+use super::batches;
 use super::context::RunContext;
 use super::group::Group;
 use super::runner::{Runner, WindowRun};
@@ -317,7 +318,12 @@ impl Worker {
         let edges = |window: &&Window| -> u64 {
             group.of(window, &loaded).iter().map(|loaded| loaded.graph.edges() as u64).sum()
         };
-        Ok(group.windows.iter().map(edges).sum())
+        let edges: u64 = group.windows.iter().map(edges).sum();
+        // An epoch counts the edges of a window once, however many batches go through some of them.
+        Ok(match &group.batch.targets {
+            Targets::Drawn(drawn) => edges / drawn.parts.max(1) as u64,
+            _ => edges,
+        })
     }
 
     /// Reads a window; the seconds that each of its steps took.
@@ -341,6 +347,7 @@ impl Worker {
             loaded,
             windows: &windows.iter().map(|window| window.steps.clone()).collect::<Vec<_>>(),
             targets: &batch.targets,
+            neighbourhood: &batch.neighbourhood,
             before: before.as_ref(),
             hand_over: self.settings().train.mode == Mode::Truncated,
             pass: Pass { epoch: self.epoch, trains: true },
@@ -456,23 +463,57 @@ impl Worker {
         let (loaded, _) = self.load(&steps)?;
         let begun = Instant::now();
         let pass = Pass { epoch: self.epoch, trains: false };
-        let (targets, loaded, measures) = (&Targets::All, &loaded, false);
-        let run = WindowRun { steps: &steps, loaded, windows, targets, before, hand_over, pass, measures };
+        let (loaded, measures) = (&loaded, false);
         let recorder = self.group.recorder.clone();
         let evaluating = recorder.open(Kind::Evaluate, if windows.len() > 1 { "windows" } else { "window" });
-        let mut written = Vec::with_capacity(windows.len());
-        let (_, after) = self.runner.learn(
-            &self.replica,
-            run,
-            |goal, mut forward, _| {
-                let outputs = read(goal, &mut forward)?;
-                written.push(outputs.written);
-                Ok(Some(outputs.loss))
-            },
-            |_, _, _| Ok(()),
-        )?;
+        let pass_over = |targets: &Targets, neighbourhood: &Neighbourhood| -> Result<_> {
+            let run = WindowRun {
+                steps: &steps,
+                loaded,
+                windows,
+                targets,
+                neighbourhood,
+                before,
+                hand_over,
+                pass,
+                measures,
+            };
+            let (mut written, mut own) =
+                (Vec::with_capacity(windows.len()), Vec::with_capacity(windows.len()));
+            let (_, after) = self.runner.learn(
+                &self.replica,
+                run,
+                |goal, mut forward, _| {
+                    own.push(forward.own(forward.exchanged.steps.len().saturating_sub(1)));
+                    let outputs = read(goal, &mut forward)?;
+                    written.push(outputs.written);
+                    Ok(Some(outputs.loss))
+                },
+                |_, _, _| Ok(()),
+            )?;
+            Ok((written.iter().map(Written::read).collect::<Vec<_>>(), own, after))
+        };
+        let (written, after) = match self.context.batches {
+            None => {
+                let (written, _, after) = pass_over(&Targets::All, &Neighbourhood::Whole)?;
+                (written, after)
+            }
+            // No more vertices at a time than in training.
+            Some(batches) => {
+                let vertices = self.context.store.vertices();
+                let mut whole: Vec<Vec<f32>> = vec![Vec::new(); windows.len()];
+                for part in 0..batches.parts {
+                    let (targets, neighbourhood) = batches::part(&batches, part);
+                    let (written, own, _) = pass_over(&targets, &neighbourhood)?;
+                    for ((whole, written), own) in whole.iter_mut().zip(&written).zip(&own) {
+                        own.put(written, whole, vertices);
+                    }
+                }
+                (whole, None)
+            }
+        };
         drop(evaluating);
         self.clock.add(Work::Predict, begun.elapsed());
-        Ok((written.iter().map(Written::read).collect(), after))
+        Ok((written, after))
     }
 }

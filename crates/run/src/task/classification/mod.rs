@@ -243,7 +243,7 @@ impl Goal for Classes {
         if total == 0.0 {
             return Ok(None);
         }
-        let (scale, weights) = (1.0 / total, self.weights.clone());
+        let (scale, weights) = (forward.parts() as f32 / total, self.weights.clone());
         let places: Vec<usize> = at.iter().map(|&(place, _)| place).collect();
         let columns = 2 * self.names.len();
         let loss =

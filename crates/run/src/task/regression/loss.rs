@@ -139,7 +139,7 @@ impl Values {
         if count == 0 {
             return Ok(None);
         }
-        let scale = 1.0 / count as f32;
+        let scale = forward.parts() as f32 / count as f32;
         let places: Vec<usize> = at.iter().map(|&(place, _)| place).collect();
         let loss =
             forward.loss_of_rows(self.names(), &places, move |tape, number, rows, embedding, extra| {
