@@ -77,7 +77,7 @@ impl Crew {
         let mut settings = self.context.settings.clone();
         settings.parallel.windows = windows.len();
         let (workers, assignment) = (self.groups.len(), self.division.assignment(&settings));
-        let epochs = Epochs { windows, workers, seed: None, assignment };
+        let epochs = Epochs { windows, workers, seed: None, assignment, batches: None };
         let begun = Instant::now();
         self.orders.iter().for_each(|order| order.send(epochs.plan(0).iterations).unwrap());
         for _ in &self.orders {

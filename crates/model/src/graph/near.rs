@@ -68,8 +68,9 @@ impl Near {
         let (starts, places) = (pattern.starts(), pattern.places());
         let (mut ends, mut columns, mut origins) = (vec![0], Vec::new(), Vec::new());
         for (row, &vertex) in self.vertices.iter().enumerate() {
-            for entry in starts[vertex as usize] as usize..starts[vertex as usize + 1] as usize {
-                let column = self.rows[places[entry] as usize];
+            let entries = starts[vertex as usize] as usize..starts[vertex as usize + 1] as usize;
+            for (entry, &place) in entries.clone().zip(&places[entries]) {
+                let column = self.rows[place as usize];
                 // Of the last vertices, a loop alone: no sum is empty that is not so in the whole.
                 if row < self.inner || column as usize == row {
                     columns.push(column);
