@@ -10,8 +10,8 @@ and made ones like those of Figure 13: 50 steps whose edges are normally distrib
 deviation of 0, 5,000 and 10,000 (`edges-0`, ...), among 5,000 vertices in communities; and lifetimes of
 vertices from all steps to a few (`lives-1.0`, `lives-0.5`, `lives-0.2`: the shortest over all). The pace
 is that of training in the best epoch after the first, without the validation, which the first worker judges
-by itself (`edges_per_second` of `metrics.jsonl`). Bytes are what workers sent; their busy seconds are those of
-the whole run. A strategy that fails or is not done within ten minutes is told as such.
+by itself (`edges_per_second` of `metrics.jsonl`). Bytes are what workers sent; their busy seconds are those
+of the whole run. A strategy that fails or is not done within ten minutes is told as such.
 
 Results are added to those that the output has: a few graphs or strategies at a time are fine.
 """

@@ -1,5 +1,5 @@
-//! Some vertices with what they see of the snapshots are those vertices in the whole: embeddings and gradients
-//! of every model that sees a certain number of edges far, over random graphs.
+//! Some vertices with what they see of the snapshots are those vertices in the whole: embeddings and
+//! gradients of every model that sees a certain number of edges far, over random graphs.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;

@@ -202,7 +202,8 @@ proptest! {
         };
         let none = |_: &Window| Ok(Vec::new());
         let epoch = |assignment, workers| {
-            let made = Epochs { windows: windows.clone(), workers, seed: Some(seed), assignment, batches: None };
+            let all = windows.clone();
+            let made = Epochs { windows: all, workers, seed: Some(seed), assignment, batches: None };
             let plan = made.plan(1);
             plan.check(&windows, workers).unwrap();
             plan

@@ -1,5 +1,5 @@
-//! What some vertices see of the snapshots of a window: themselves and all from which they can be reached along
-//! a few edges (DynaHB, section 3: a batch of vertices with its L-hop neighbourhood).
+//! What some vertices see of the snapshots of a window: themselves and all from which they can be reached
+//! along a few edges (DynaHB, section 3: a batch of vertices with its L-hop neighbourhood).
 //!
 //! The vertices are the same at every step, so that a state stays in its row. Those whose outputs count come
 //! first, then those one edge away, and so on. Values of edges are those of the whole snapshot. The rows of

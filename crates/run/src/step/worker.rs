@@ -2,6 +2,7 @@
 //! outputs.
 
 mod held;
+mod outputs;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,12 +10,11 @@ use std::time::Instant;
 
 use kymo_comm::Traffic;
 use kymo_graph::{Progress, Step, Store};
-use kymo_plan::{Batch, Iteration, Neighbourhood, Share, Shares, Targets, Window};
+use kymo_plan::{Batch, Iteration, Share, Shares, Targets, Window};
 use kymo_tensor::estimate::MemoryEstimate;
 use kymo_tensor::{Arena, Device, Numbers, Times};
 use kymo_trace::Kind;
 
-use super::batches;
 use super::context::RunContext;
 use super::group::Group;
 use super::runner::{Runner, WindowRun};
@@ -23,7 +23,7 @@ use super::times::WindowTimes;
 use crate::config::{Mode, Settings, device};
 use crate::data::{Loaded, Room, Sizes, Snapshots, Split, Surroundings, WholeSteps};
 use crate::error::{Error, Result};
-use crate::forward::{Forward, Outputs, RecurrentState, Written};
+use crate::forward::RecurrentState;
 use crate::halo::{Cells, HaloPolicy, Kept, Pass, Stale};
 use crate::merge::{GradientSum, Merge, Merged};
 use crate::random::Random;
@@ -425,95 +425,5 @@ impl Worker {
             windows.join(", ")
         );
         Err(Error::Diverged(problem))
-    }
-
-    /// What the model outputs at the last step of each of these windows, which overlap where they are
-    /// several, and the state that the last one leaves, if that is wanted.
-    pub fn evaluate(
-        &mut self,
-        windows: &[Range<Step>],
-        before: Option<&RecurrentState>,
-        hand_over: bool,
-    ) -> Result<(Vec<Vec<f32>>, Option<RecurrentState>)> {
-        self.at_last(windows, before, hand_over, |goal, forward| goal.outputs(forward))
-    }
-
-    /// The embeddings of the vertices here at the last step of each window: what the task's head reads.
-    pub fn embed(
-        &mut self,
-        windows: &[Range<Step>],
-        before: Option<&RecurrentState>,
-        hand_over: bool,
-    ) -> Result<(Vec<Vec<f32>>, Option<RecurrentState>)> {
-        self.at_last(windows, before, hand_over, |_, forward| {
-            let width = forward.model.width();
-            Ok(forward.last_rows(width, &[], |_, rows, _| Ok(rows))?)
-        })
-    }
-
-    fn at_last(
-        &mut self,
-        windows: &[Range<Step>],
-        before: Option<&RecurrentState>,
-        hand_over: bool,
-        read: impl for<'a> Fn(&dyn Goal, &mut Forward<'_, 'a>) -> Result<Outputs<'a>>,
-    ) -> Result<(Vec<Vec<f32>>, Option<RecurrentState>)> {
-        let start = windows.iter().map(|window| window.start).min().unwrap_or(0);
-        let steps = start..windows.iter().map(|window| window.end).max().unwrap_or(start);
-        let (loaded, _) = self.load(&steps)?;
-        let begun = Instant::now();
-        let pass = Pass { epoch: self.epoch, trains: false };
-        let (loaded, measures) = (&loaded, false);
-        let recorder = self.group.recorder.clone();
-        let evaluating = recorder.open(Kind::Evaluate, if windows.len() > 1 { "windows" } else { "window" });
-        let pass_over = |targets: &Targets, neighbourhood: &Neighbourhood| -> Result<_> {
-            let run = WindowRun {
-                steps: &steps,
-                loaded,
-                windows,
-                targets,
-                neighbourhood,
-                before,
-                hand_over,
-                pass,
-                measures,
-            };
-            let (mut written, mut own) =
-                (Vec::with_capacity(windows.len()), Vec::with_capacity(windows.len()));
-            let (_, after) = self.runner.learn(
-                &self.replica,
-                run,
-                |goal, mut forward, _| {
-                    own.push(forward.own(forward.exchanged.steps.len().saturating_sub(1)));
-                    let outputs = read(goal, &mut forward)?;
-                    written.push(outputs.written);
-                    Ok(Some(outputs.loss))
-                },
-                |_, _, _| Ok(()),
-            )?;
-            Ok((written.iter().map(Written::read).collect::<Vec<_>>(), own, after))
-        };
-        let (written, after) = match self.context.batches {
-            None => {
-                let (written, _, after) = pass_over(&Targets::All, &Neighbourhood::Whole)?;
-                (written, after)
-            }
-            // No more vertices at a time than in training.
-            Some(batches) => {
-                let vertices = self.context.store.vertices();
-                let mut whole: Vec<Vec<f32>> = vec![Vec::new(); windows.len()];
-                for part in 0..batches.parts {
-                    let (targets, neighbourhood) = batches::part(&batches, part);
-                    let (written, own, _) = pass_over(&targets, &neighbourhood)?;
-                    for ((whole, written), own) in whole.iter_mut().zip(&written).zip(&own) {
-                        own.put(written, whole, vertices);
-                    }
-                }
-                (whole, None)
-            }
-        };
-        drop(evaluating);
-        self.clock.add(Work::Predict, begun.elapsed());
-        Ok((written, after))
     }
 }

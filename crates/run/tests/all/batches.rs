@@ -100,7 +100,8 @@ proptest! {
                 }
                 let expected = alone(&settings, store, 1);
                 settings.train.batch = batch;
-                let found = alone(&settings, store, if batch < vertices { vertices.div_ceil(batch) } else { 1 });
+                let parts = if batch < vertices { vertices.div_ceil(batch) } else { 1 };
+                let found = alone(&settings, store, parts);
                 assert_close(&found, &expected, &format!("{} {task} {batch} of {vertices}", recipe.name));
             }
         }
