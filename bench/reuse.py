@@ -1,12 +1,13 @@
 """What reuse is worth: REAL's ablation (Figures 8 and 11 to 13) on generated graphs.
 
     python3 bench/reuse.py [--kymo FILE] [--graphs arxiv,stackoverflow,reddit] [--models t-gcn,...]
-        [--blocks 1,2] [--epochs 4] [--windows 16] [--output ablation.md]
+        [--blocks 1,2] [--epochs 4] [--windows 16] [--set model.normalisation=right] [--output ablation.md]
 
 For every graph, model and number of blocks the same windows are trained on by two workers of one thread each:
 
     nothing     psg, one window after the other, nothing kept
-    type I      edges that consecutive snapshots have in common are gone through once (parallel.increments)
+    type I      what consecutive snapshots have in common is aggregated once (parallel.increments): by
+                increments, or, for attention, by going through their edges together
     type II     windows of a worker that overlap are run together (parallel.share)
     real-g      scheduled by the greedy algorithm
     real        scheduled by the best of all
@@ -52,7 +53,7 @@ VARIANTS = {
 }
 
 
-def train(kymo, store, model, blocks, epochs, windows, variant, folder):
+def train(kymo, store, model, blocks, epochs, windows, more, variant, folder):
     strategy, settings = VARIANTS[variant]
     # Schedulers say how many windows each of the two workers has.
     many = {"parallel.windows": windows} if strategy in ("psg", "esdg") else {"parallel.groups": windows // 2}
@@ -62,6 +63,8 @@ def train(kymo, store, model, blocks, epochs, windows, variant, folder):
                 **settings}
     command = [kymo, "train", store, "--model", model, "--hidden", "64", "--blocks", str(blocks),
                "--workers", "2", "--strategy", strategy, "--epochs", str(epochs), "--quiet", "-o", folder]
+    for setting in more:
+        command += ["--set", setting]
     for setting, value in settings.items():
         command += ["--set", f"{setting}={value}"]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
@@ -89,6 +92,7 @@ def main():
     parser.add_argument("--blocks", default="1,2")
     parser.add_argument("--epochs", default=4, type=int)
     parser.add_argument("--windows", default=16, type=int, help="of an iteration")
+    parser.add_argument("--set", default=[], action="append", help="a setting of all runs")
     parser.add_argument("--output", default="ablation.md", type=pathlib.Path)
     options = parser.parse_args()
     kymo = options.kymo.resolve()
@@ -104,8 +108,8 @@ def main():
                     row, found = {}, {}
                     for variant in VARIANTS:
                         folder = made / "-".join([graph, model, str(blocks), variant.replace(" ", "")])
-                        case = (kymo, store, model, blocks, options.epochs, options.windows, variant, folder)
-                        row[variant], said = train(*case)
+                        case = (kymo, store, model, blocks, options.epochs, options.windows, options.set)
+                        row[variant], said = train(*case, variant, folder)
                         if row[variant] is None:
                             notes.append(f"{graph}, {model}, {blocks} blocks, {variant}: {said}")
                         elif (folder / "profile.json").exists():

@@ -1,6 +1,6 @@
 //! A snapshot of a window as a model sees it.
 
-use kymo_tensor::{Of, Result, Shape, Tape, Var};
+use kymo_tensor::{Change, Of, Result, Shape, Tape, Var};
 
 use crate::graph::{Graph, Normalisation, Weighted};
 use crate::halo::HaloView;
@@ -58,6 +58,8 @@ pub struct Frame<'a> {
     pub halo: Option<HaloView<'a>>,
     /// What windows share of it that are run together, where several are.
     pub common: Option<Common<'a>>,
+    /// The snapshot before it on the tape, where products may be made out of those with that one.
+    pub before: Option<&'a Graph>,
 }
 
 /// Where products of a snapshot are kept.
@@ -72,7 +74,7 @@ pub struct Reuse<'a> {
 impl<'a> Frame<'a> {
     /// A snapshot of which nothing is kept.
     pub fn new(graph: &'a Graph, features: Var) -> Frame<'a> {
-        Frame { graph, features, reuse: None, halo: None, common: None }
+        Frame { graph, features, reuse: None, halo: None, common: None, before: None }
     }
 
     /// The same snapshot as a block above another sees it, which made these rows of it: they change with the
@@ -80,7 +82,7 @@ impl<'a> Frame<'a> {
     pub fn above(&self, features: Var) -> Frame<'a> {
         let halo = self.halo.map(|view| HaloView { features: None, ..view });
         // Time has come in: no other window has these rows.
-        Frame { features, reuse: None, halo, common: None, ..*self }
+        Frame { features, reuse: None, halo, common: None, before: None, ..*self }
     }
 
     /// `x` with the rows of neighbours elsewhere, where it is the features and they are known.
@@ -133,8 +135,25 @@ impl<'a> Frame<'a> {
 
     /// `x` multiplied by a matrix of the snapshot; `input` says what `x` is.
     pub fn product(&self, tape: &mut Tape<'a>, input: Input, matrix: Matrix, x: Var) -> Result<Var> {
-        let part = ("product", matrix.number());
-        self.once(part, x, || self.product_alone(tape, input, matrix, x))
+        self.once(Frame::part(matrix), x, || self.product_alone(tape, input, matrix, x))
+    }
+
+    /// What a product is called among what is made of a snapshot.
+    fn part(matrix: Matrix) -> (&'static str, usize) {
+        ("product", matrix.number())
+    }
+
+    /// A product that is made out of that with the snapshot before (REAL, section 4.1), where there is one
+    /// with the same rows and few entries changed.
+    fn increment(&self, tape: &mut Tape<'a>, matrix: Matrix, now: &Weighted, x: Var) -> Result<Option<Var>> {
+        let Some(before) = self.before.filter(|_| tape.is_on_host()) else { return Ok(None) };
+        let earlier = self.common.and_then(|common| common.earlier(Frame::part(matrix), x));
+        let Some(earlier) = earlier else { return Ok(None) };
+        let old = matrix.of(before)?;
+        match Change::between((&old.pattern, &old.values), (&now.pattern, &now.values))? {
+            Some(change) => tape.increment(change, x, earlier).map(Some),
+            None => Ok(None),
+        }
     }
 
     fn product_alone(&self, tape: &mut Tape<'a>, input: Input, matrix: Matrix, x: Var) -> Result<Var> {
@@ -151,12 +170,21 @@ impl<'a> Frame<'a> {
         let product = match self.halo {
             Some(view) if self.known(x).is_none() => view.halo.product(tape, self.graph, matrix, x)?,
             _ => {
-                let (matrix, all) = (matrix.of(self.graph)?, self.known(x).unwrap_or(x));
+                let (name, matrix) = (matrix, matrix.of(self.graph)?);
+                let all = self.known(x).unwrap_or(x);
                 // What is not kept need not be there whole.
                 if x == self.features && !keeps {
                     return tape.product_later(matrix.pattern, matrix.values, all);
                 }
-                matrix.times(tape, all)?
+                // What is kept must not depend on what was on the tape before it.
+                let out_of_another = match slot {
+                    None => self.increment(tape, name, &matrix, all)?,
+                    Some(_) => None,
+                };
+                match out_of_another {
+                    Some(product) => product,
+                    None => matrix.times(tape, all)?,
+                }
             }
         };
         if let Some((slots, key)) = slot {

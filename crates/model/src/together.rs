@@ -16,6 +16,9 @@ use kymo_tensor::{Result, Var};
 /// What is made: by which part of a model, at which snapshot, where that matters, and of what.
 type Key = (&'static str, usize, Option<usize>, Vec<Var>);
 
+/// Of as many snapshots the first has its sums from nothing, and the others out of those before.
+const CHAIN: usize = 8;
+
 /// Snapshots that are on one tape, of one window or of several: what has been made of them so far.
 #[derive(Debug, Default)]
 pub struct Together {
@@ -43,6 +46,13 @@ impl Common<'_> {
         make: impl FnOnce() -> Result<Var>,
     ) -> Result<Var> {
         self.together.get((part, number, Some(self.snapshot), vec![x]), make)
+    }
+
+    /// What a part made of the same matrix at the snapshot before, if it has, and may be gone on from: chains
+    /// of sums that are made out of each other are short, so that what is rounded does not add up.
+    pub fn earlier(&self, (part, number): (&'static str, usize), x: Var) -> Option<Var> {
+        let before = (!self.snapshot.is_multiple_of(CHAIN)).then(|| self.snapshot - 1)?;
+        self.together.made.borrow().get(&(part, number, Some(before), vec![x])).copied()
     }
 }
 

@@ -255,14 +255,18 @@ impl Runner {
                 (Some(_), Some(frame)) => frame.features,
                 _ => tape.during(Of::Step(number), columns)?,
             };
+            let earlier = same.filter(|_| self.context.settings.parallel.increments);
             before = Some(loaded);
             let graph = &loaded.graph;
             frames.push(match cells {
-                None => Frame { graph, features: all, reuse, halo: None, common },
+                None => {
+                    let before = earlier.map(|earlier| &earlier.graph);
+                    Frame { graph, features: all, reuse, halo: None, common, before }
+                }
                 Some((_, window)) => {
                     let features = tape.slice_rows(all, 0..graph.vertices())?;
                     let halo = Some(HaloView { features: Some(all), halo: &*window.steps[number] });
-                    Frame { graph, features, reuse, halo, common }
+                    Frame { graph, features, reuse, halo, common, before: None }
                 }
             });
         }

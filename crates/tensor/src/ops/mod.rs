@@ -26,6 +26,7 @@ mod graph_attention_on;
 mod gru;
 mod gru_on;
 mod head_dots;
+mod increment;
 mod lazy;
 mod linear;
 mod loss;

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod cases;
+mod increments;
 mod spans;
 
 use std::sync::{Arc, LazyLock};
