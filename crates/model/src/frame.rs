@@ -146,14 +146,15 @@ impl<'a> Frame<'a> {
     /// A product that is made out of that with the snapshot before (REAL, section 4.1), where there is one
     /// with the same rows and few entries changed.
     fn increment(&self, tape: &mut Tape<'a>, matrix: Matrix, now: &Weighted, x: Var) -> Result<Option<Var>> {
-        let Some(before) = self.before.filter(|_| tape.is_on_host()) else { return Ok(None) };
-        let earlier = self.common.and_then(|common| common.earlier(Frame::part(matrix), x));
-        let Some(earlier) = earlier else { return Ok(None) };
+        let (Some(before), Some(common)) = (self.before.filter(|_| tape.is_on_host()), self.common) else {
+            return Ok(None);
+        };
+        let Some(earlier) = common.earlier(Frame::part(matrix), x) else { return Ok(None) };
         let old = matrix.of(before)?;
-        match Change::between((&old.pattern, &old.values), (&now.pattern, &now.values))? {
-            Some(change) => tape.increment(change, x, earlier).map(Some),
-            None => Ok(None),
-        }
+        let change = Change::between((&old.pattern, &old.values), (&now.pattern, &now.values))?;
+        let Some(change) = change else { return Ok(None) };
+        common.count_increment();
+        tape.increment(change, x, earlier).map(Some)
     }
 
     fn product_alone(&self, tape: &mut Tape<'a>, input: Input, matrix: Matrix, x: Var) -> Result<Var> {
@@ -173,7 +174,7 @@ impl<'a> Frame<'a> {
                 let (name, matrix) = (matrix, matrix.of(self.graph)?);
                 let all = self.known(x).unwrap_or(x);
                 // What is not kept need not be there whole.
-                if x == self.features && !keeps {
+                if x == self.features && !keeps && !tape.wants_gradient(all) {
                     return tape.product_later(matrix.pattern, matrix.values, all);
                 }
                 // What is kept must not depend on what was on the tape before it.

@@ -8,7 +8,7 @@
 //! matrix that it is made of: what follows from the state of a window is another matrix in each, and never
 //! taken for that of another window. Snapshots may have the same matrix of features, where these are learnt.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 use kymo_tensor::{Result, Var};
@@ -25,6 +25,8 @@ pub struct Together {
     made: RefCell<BTreeMap<Key, Var>>,
     /// Whether they are of several windows.
     several: bool,
+    /// Products that were made out of those with the snapshot before.
+    increments: Cell<usize>,
 }
 
 /// A snapshot among those of a tape.
@@ -54,6 +56,11 @@ impl Common<'_> {
         let before = (!self.snapshot.is_multiple_of(CHAIN)).then(|| self.snapshot - 1)?;
         self.together.made.borrow().get(&(part, number, Some(before), vec![x])).copied()
     }
+
+    /// Counts a product that was made out of that with the snapshot before.
+    pub(crate) fn count_increment(&self) {
+        self.together.increments.set(self.together.increments.get() + 1);
+    }
 }
 
 impl<'t> Common<'t> {
@@ -67,6 +74,11 @@ impl Together {
     /// Nothing yet, of one window or of several.
     pub fn new(several: bool) -> Together {
         Together { several, ..Together::default() }
+    }
+
+    /// How many products were made out of those with the snapshot before.
+    pub fn increments(&self) -> usize {
+        self.increments.get()
     }
 
     fn get(&self, key: Key, make: impl FnOnce() -> Result<Var>) -> Result<Var> {

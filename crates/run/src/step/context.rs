@@ -29,6 +29,10 @@ const SLOW: f64 = 600.0;
 /// the same bits on every machine.
 const ALIKE: f64 = 1.0 / 3.0;
 
+/// The share of edges that may change from step to step for products to be made out of each other: beyond it
+/// nearly none would be, by the costs in `kymo_tensor::Change`, and to look for what changed costs, too.
+const NEXT: f64 = 0.5;
+
 /// That share for this many snapshots that follow each other, where a part of the edges comes or goes from
 /// one to the next: half of it is new.
 fn at_once(steps: usize, change: f64) -> f64 {
@@ -71,6 +75,9 @@ pub struct RunContext {
     /// Whether few edges change from snapshot to snapshot, so that it is worth going through those of several
     /// at once.
     pub alike: bool,
+    /// The share of edges that changes from step to step, where products of a snapshot may be made out of
+    /// those of the one before.
+    pub increments: Option<f64>,
     /// How vertices are divided, where a batch does not have all of them.
     pub batches: Option<VertexBatches>,
     /// Who else uses the memory that the process was given.
@@ -170,8 +177,9 @@ impl RunContext {
         let span = window.saturating_add(apart).max(window.saturating_mul(2).saturating_sub(1));
         let together = [most, if most == 1 { window } else { span.min(store.steps()) }];
         let is_alike = |change| at_once(together[1], change) <= ALIKE;
-        let alike =
-            batches.is_none() && settings.parallel.increments && change(&store)?.is_some_and(is_alike);
+        let may = batches.is_none() && settings.parallel.increments;
+        let changed = if may { change(&store)? } else { None };
+        let (alike, increments) = (changed.is_some_and(is_alike), changed.filter(|&change| change <= NEXT));
         // All workers are threads of this process where nothing is said.
         let alone = Sharing { workers: settings.parallel.workers.max(1), processes: 1 };
         Ok(Arc::new(RunContext {
@@ -186,6 +194,7 @@ impl RunContext {
             window,
             together,
             alike,
+            increments,
             batches,
             had,
             needs: OnceLock::new(),

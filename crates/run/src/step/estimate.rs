@@ -124,15 +124,30 @@ pub(super) fn buffers(context: &RunContext) -> Result<[u64; 2]> {
     // How many threads take blocks at a time is a matter of chance: one takes them here, and each of them
     // needs as much.
     let threads = rayon::current_num_threads();
-    let taken = |vertices: usize| practise(context, vertices, degree, 0).map(|practice| practice.buffers);
-    let both = || -> Result<(usize, usize)> { Ok((taken(unit)?, taken(2 * unit)?)) };
-    let (small, large) = match rayon::ThreadPoolBuilder::new().num_threads(1).build() {
+    let taken = |vertices: usize| practise(context, vertices, degree, 0);
+    let both = || -> Result<(usize, usize, usize)> {
+        let small = taken(unit)?;
+        Ok((small.buffers, taken(2 * unit)?.buffers, small.increments))
+    };
+    let (small, large, increments) = match rayon::ThreadPoolBuilder::new().num_threads(1).build() {
         Ok(alone) => alone.install(both)?,
         // Where there is no thread for it, chance decides.
         Err(_) => both()?,
     };
     let row = large.saturating_sub(small).div_ceil(unit) as u64;
-    Ok([row.saturating_add(outputs), (threads * (2 * small).saturating_sub(large)) as u64])
+    let changes = increments as u64 * change_bytes(degree, context.increments.unwrap_or(0.0));
+    Ok([
+        row.saturating_add(outputs).saturating_add(changes),
+        (threads * (2 * small).saturating_sub(large)) as u64,
+    ])
+}
+
+/// Bytes for each vertex of what turns a product into that with the next snapshot: entries with their values,
+/// both ways, with one and a half times those that change for rows that are summed anew, and no more than are
+/// worth it; a factor for each row, and where rows begin.
+fn change_bytes(degree: u64, change: f64) -> u64 {
+    let entries = (1.5 * change).min(0.625) * (degree + 1) as f64;
+    (16.0 * entries).ceil() as u64 + 20
 }
 
 /// What the model asks of snapshots, found out by training on a small graph, and the bytes of products that
@@ -151,6 +166,8 @@ struct Practice {
     asked: Asked,
     /// Bytes of the products that were kept.
     products: usize,
+    /// Products that were made out of those of the snapshot before.
+    increments: usize,
 }
 
 /// Trains on windows of one small graph, as many as are run together, whose products may be kept in `room`
@@ -192,7 +209,9 @@ fn practise(context: &RunContext, vertices: usize, degree: u64, room: usize) -> 
             };
             let reuse = (!is_learnt).then_some(Reuse { slots, parameters: None });
             let common = Some(Common { together: &snapshots, snapshot });
-            frames.push(Frame { reuse, common, ..Frame::new(&graph, features) });
+            let is_same = |frame: &&Frame<'_>| context.increments.is_some() && frame.features == features;
+            let before = frames.last().filter(is_same).map(|_| &graph);
+            frames.push(Frame { reuse, common, before, ..Frame::new(&graph, features) });
         }
         let (model, last) = (&*context.model, frames.len().saturating_sub(context.window));
         // As far from each other as they may be.
@@ -225,5 +244,6 @@ fn practise(context: &RunContext, vertices: usize, degree: u64, room: usize) -> 
         tape.backward(loss)?;
     }
     let products = slots.iter().map(ReuseSlots::bytes).sum();
-    Ok(Practice { buffers: arena.bytes(), asked: graph.asked(), products })
+    let increments = snapshots.increments();
+    Ok(Practice { buffers: arena.bytes(), asked: graph.asked(), products, increments })
 }

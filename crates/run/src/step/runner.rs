@@ -249,13 +249,17 @@ impl Runner {
                 inputs.columns(tape, constant, &learnt, loaded.vertices.as_ref())
             };
             // Rows that do not change from step to step are one matrix: what is made of it is made once.
-            let is_same = |before: &&Loaded| loaded.rows.are_those_of(loaded.step, &before.rows, before.step);
+            let is_same = |before: &&Loaded| {
+                // Learnt columns alone are the same at every step.
+                inputs.constant_width() == 0
+                    || loaded.rows.are_those_of(loaded.step, &before.rows, before.step)
+            };
             let same = before.filter(|_| cells.is_none()).filter(is_same);
             let all = match (same, frames.last()) {
                 (Some(_), Some(frame)) => frame.features,
                 _ => tape.during(Of::Step(number), columns)?,
             };
-            let earlier = same.filter(|_| self.context.settings.parallel.increments);
+            let earlier = same.filter(|_| self.context.increments.is_some());
             before = Some(loaded);
             let graph = &loaded.graph;
             frames.push(match cells {

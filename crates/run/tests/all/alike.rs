@@ -70,6 +70,35 @@ fn snapshots_at_once_train_as_one_by_one() {
     }
 }
 
+/// Where a gradient flows into what is aggregated and values follow from the row, products are made out of
+/// those of the snapshot before: not the same bits, and the same numbers.
+#[test]
+fn products_are_made_out_of_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = slow(9, 40, None).write(&folder.path().join("store"));
+    for (model, normalisation, features, hidden, windows) in [
+        ("graphsage-linear", NormalisationName::Both, Features::Learnt, 8, 1),
+        ("t-gcn", NormalisationName::Right, Features::Learnt, 8, 3),
+        ("gcn-gru", NormalisationName::None, Features::Learnt, 8, 2),
+        ("dcrnn", NormalisationName::Both, Features::Learnt, 4, 1),
+        // Fewer columns than half of the features: weights come first.
+        ("wd-gcn", NormalisationName::Right, Features::Auto, 1, 4),
+        ("evolvegcn-o", NormalisationName::Right, Features::Learnt, 8, 1),
+    ] {
+        let mut settings = plain(&store, "node-regression", model);
+        (settings.model.normalisation, settings.data.features) = (normalisation, features);
+        (settings.model.hidden, settings.parallel.windows) = (hidden, windows);
+        settings.model.heads = 1;
+        (settings.train.window, settings.parallel.order) = (5, Order::Runs);
+        let found = practise(&settings, &store);
+        assert_eq!(found, practise(&settings, &store), "{model}");
+        settings.parallel.increments = false;
+        let whole = practise(&settings, &store);
+        assert_close(model, &found, &whole);
+        assert!(found != whole, "{model}: the way that was meant");
+    }
+}
+
 #[test]
 fn snapshots_that_change_much_are_taken_one_by_one() {
     let folder = tempfile::tempdir().unwrap();
