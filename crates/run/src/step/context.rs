@@ -12,6 +12,7 @@ use kymo_plan::shares::OwnersKey;
 use kymo_plan::{Assignment, Epochs, Shares, VertexBatches};
 
 use super::custom::Custom;
+use super::extent::Extent;
 use super::{batches, estimate};
 use crate::config::machine::{Need, machine, own_memory};
 use crate::config::{Mode, Settings, memory};
@@ -354,12 +355,9 @@ impl RunContext {
         }
     }
 
-    /// Vertices whose rows are in memory at a time: about as many as a batch sees.
-    pub fn rows_at_once(&self) -> Result<u64> {
-        match &self.batches {
-            Some(batches) => batches::rows(batches, &self.store),
-            None => Ok(self.store.vertices() as u64),
-        }
+    /// How large batches of some vertices are, where a batch does not have all of them.
+    pub fn extent(&self) -> Result<Option<Extent>> {
+        self.batches.as_ref().map(|batches| Extent::of(batches, self)).transpose()
     }
 
     /// The places of a window at which its loss is taken, and their steps.
