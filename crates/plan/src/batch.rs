@@ -104,12 +104,17 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 impl Batch {
     /// One window with all vertices and everything they see.
     pub fn whole(window: Window) -> Batch {
-        Batch { windows: vec![window], targets: Targets::All, neighbourhood: Neighbourhood::Whole }
+        Batch::of(vec![window])
     }
 
     /// One window, run by all workers together.
     pub fn own(window: Window) -> Batch {
         Batch { targets: Targets::Own, ..Batch::whole(window) }
+    }
+
+    /// Some windows with all vertices and everything they see.
+    pub fn of(windows: Vec<Window>) -> Batch {
+        Batch { windows, targets: Targets::All, neighbourhood: Neighbourhood::Whole }
     }
 
     /// Fails where the batch makes no sense by itself.

@@ -376,6 +376,10 @@ section! {
         /// Vertices in a batch, drawn at random, which see as much around them as the model looks at: every
         /// window is then there for many steps of the optimiser. 0: all vertices.
         batch: usize = 0,
+        /// Windows of a batch, which follow each other: those that overlap are run together, and their
+        /// gradients make one step of the optimiser, unless parallel.windows has several batches in a step.
+        /// 0: all windows.
+        batch_windows: usize = 1,
         /// Where the loss is taken.
         loss: LossAt = LossAt::Auto,
         /// Passes over the training steps.

@@ -72,7 +72,7 @@ pub struct RunContext {
     /// Whether few edges change from snapshot to snapshot, so that it is worth going through those of several
     /// at once.
     pub alike: bool,
-    /// How vertices are divided, where a batch does not have all of them.
+    /// What batches have, where it is not one window with all vertices.
     pub batches: Option<VertexBatches>,
     /// Who else uses the memory that the process was given.
     pub sharing: Sharing,
@@ -163,16 +163,24 @@ impl RunContext {
         }
         let batches = batches::batches(&settings, &store, &*model, &*goal)?;
         let windows = goal.split().windows(&settings).len();
-        // Batches of some vertices see other ones, and have nothing in common.
-        let most = if batches.is_some() { 1 } else { settings.windows_of_worker().min(windows).max(1) };
+        let most = match &batches {
+            None => settings.windows_of_worker(),
+            Some(_) if !settings.may_share() => 1,
+            Some(batches) if batches.parts == 1 => {
+                settings.windows_of_worker().saturating_mul(batches.windows)
+            }
+            // Batches of some vertices see other ones, and have nothing in common.
+            Some(batches) => batches.windows,
+        };
+        let most = most.min(windows).max(1);
         let stride = settings.train.stride;
         // Two windows share whatever they have in common; more are expected to follow each other.
         let apart = (most - 1).saturating_mul(stride);
         let span = window.saturating_add(apart).max(window.saturating_mul(2).saturating_sub(1));
         let together = [most, if most == 1 { window } else { span.min(store.steps()) }];
         let is_alike = |change| at_once(together[1], change) <= ALIKE;
-        let alike =
-            batches.is_none() && settings.parallel.increments && change(&store)?.is_some_and(is_alike);
+        let is_whole = batches.as_ref().is_none_or(|batches| batches.parts == 1);
+        let alike = is_whole && settings.parallel.increments && change(&store)?.is_some_and(is_alike);
         // All workers are threads of this process where nothing is said.
         let alone = Sharing { workers: settings.parallel.workers.max(1), processes: 1 };
         Ok(Arc::new(RunContext {
@@ -345,8 +353,7 @@ impl RunContext {
         Epochs { windows: self.windows(), workers, seed, assignment, batches: None }
     }
 
-    /// The same as training goes through them: with batches of some vertices, where the settings ask for
-    /// them.
+    /// The same as training goes through them: in the batches that the settings ask for.
     pub fn trained_epochs(&self, workers: usize, assignment: Assignment) -> Epochs {
         let epochs = self.epochs(workers, assignment);
         match self.batches {
@@ -357,7 +364,12 @@ impl RunContext {
 
     /// How large batches of some vertices are, where a batch does not have all of them.
     pub fn extent(&self) -> Result<Option<Extent>> {
-        self.batches.as_ref().map(|batches| Extent::of(batches, self)).transpose()
+        self.vertex_batches().map(|batches| Extent::of(batches, self)).transpose()
+    }
+
+    /// How vertices are divided, where a batch does not have all of them.
+    pub fn vertex_batches(&self) -> Option<&VertexBatches> {
+        self.batches.as_ref().filter(|batches| batches.parts > 1)
     }
 
     /// The places of a window at which its loss is taken, and their steps.

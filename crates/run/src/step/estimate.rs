@@ -231,7 +231,7 @@ fn practise(
     let several = context.together[0] > 1;
     let snapshots = Together::new(several);
     // The rows of a batch are copied from those of all vertices.
-    let some = context.batches.is_some().then(|| Arc::new((0..vertices as u32).collect::<Vec<u32>>()));
+    let some = context.vertex_batches().map(|_| Arc::new((0..vertices as u32).collect::<Vec<u32>>()));
     let together = several.then_some(&snapshots);
     {
         let mut tape = Tape::new(&arena);
