@@ -139,6 +139,8 @@ section! {
         name: String = "node-regression".into(),
         /// Names of `kymo list metrics`, the first of which decides; the usual ones of the task where empty.
         metrics: Vec<String> = Vec::new(),
+        /// The values that a regression predicts.
+        signal: Signal = Signal::Stored,
         /// Steps between the last snapshot seen and the values or classes to be predicted.
         horizon: usize = 1,
         /// Several of them for a regression, which one model then predicts at once: 1..12 (both included) or
@@ -158,6 +160,16 @@ section! {
         labels: bool = true,
         /// How classes are weighed in the loss.
         class_weights: ClassWeights = ClassWeights::None,
+    }
+}
+
+choice! {
+    /// The values that a regression predicts.
+    Signal {
+        /// Those that the store has (kymo ingest --signal).
+        Stored = "stored",
+        /// How many edges end at each vertex in a snapshot, whatever their weights: a store needs no values.
+        InDegree = "in-degree",
     }
 }
 
