@@ -131,7 +131,8 @@ proptest! {
             let mut params = Params::new(model.slots(), 5).unwrap();
             params.values.iter_mut().flatten().enumerate().for_each(|(i, v)| *v += 0.01 * (i % 7) as f32);
             let whole = graphs(&*model, &params, &steps);
-            let near = Near::new(&steps.targets, hops, &whole.iter().collect::<Vec<_>>(), &mut Sight::default()).unwrap();
+            let all: Vec<&Graph> = whole.iter().collect();
+            let near = Near::new(&steps.targets, hops, &all, &mut Sight::default()).unwrap();
             let (found, gradients) = run(&*model, &params, &steps, Some(&near));
             let (expected, exact) = run(&*model, &params, &steps, None);
             assert_close(&found, &expected, 1e-5, recipe.name);
@@ -147,7 +148,8 @@ proptest! {
         let graphs: Vec<Graph> =
             steps.edges.iter().map(|edges| Graph::from_edges(steps.vertices, edges).unwrap()).collect();
         graphs.iter().for_each(|graph| drop(graph.plain().unwrap()));
-        let near = Near::new(&steps.targets, hops, &graphs.iter().collect::<Vec<_>>(), &mut Sight::default()).unwrap();
+        let all: Vec<&Graph> = graphs.iter().collect();
+        let near = Near::new(&steps.targets, hops, &all, &mut Sight::default()).unwrap();
         let mut seen: BTreeSet<u32> = steps.targets.iter().copied().collect();
         for _ in 0..hops {
             let ends = steps.edges.iter().flatten().filter(|edge| seen.contains(&edge.1));

@@ -59,8 +59,8 @@ fn batches_of_some_vertices_have_every_vertex_of_every_window_once() {
     }
 }
 
-/// Some windows that follow each other, each with the same part of the vertices; all windows, all vertices, or
-/// both, are batches of vertices, of snapshots, and full ones.
+/// Some windows that follow each other, each with the same part of the vertices; all windows, all vertices,
+/// or both, are batches of vertices, of snapshots, and full ones.
 #[test]
 fn hybrid_batches_have_windows_that_follow_each_other_with_the_same_vertices() {
     let batches = VertexBatches { parts: 2, windows: 3, hops: 1, seed: 5 };
