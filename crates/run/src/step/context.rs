@@ -83,6 +83,7 @@ pub struct RunContext {
     asked: OnceLock<(Asked, u64)>,
     buffers: OnceLock<[u64; 2]>,
     known_by: OnceLock<Vec<f32>>,
+    extent: OnceLock<Extent>,
 }
 
 /// Who uses what memory there is.
@@ -176,7 +177,12 @@ impl RunContext {
         let stride = settings.train.stride;
         // Two windows share whatever they have in common; more are expected to follow each other.
         let apart = (most - 1).saturating_mul(stride);
-        let span = window.saturating_add(apart).max(window.saturating_mul(2).saturating_sub(1));
+        let follow = window.saturating_add(apart);
+        let span = match &batches {
+            // Those of a batch of some vertices do follow each other.
+            Some(batches) if batches.parts > 1 => follow,
+            _ => follow.max(window.saturating_mul(2).saturating_sub(1)),
+        };
         let together = [most, if most == 1 { window } else { span.min(store.steps()) }];
         let is_alike = |change| at_once(together[1], change) <= ALIKE;
         let is_whole = batches.as_ref().is_none_or(|batches| batches.parts == 1);
@@ -201,6 +207,7 @@ impl RunContext {
             asked: OnceLock::new(),
             buffers: OnceLock::new(),
             known_by: OnceLock::new(),
+            extent: OnceLock::new(),
         }))
     }
 
@@ -362,9 +369,14 @@ impl RunContext {
         }
     }
 
-    /// How large batches of some vertices are, where a batch does not have all of them.
+    /// How large batches of some vertices are, where a batch does not have all of them; found out once.
     pub fn extent(&self) -> Result<Option<Extent>> {
-        self.vertex_batches().map(|batches| Extent::of(batches, self)).transpose()
+        let Some(batches) = self.vertex_batches() else { return Ok(None) };
+        if let Some(&extent) = self.extent.get() {
+            return Ok(Some(extent));
+        }
+        let extent = Extent::of(batches, self)?;
+        Ok(Some(*self.extent.get_or_init(|| extent)))
     }
 
     /// How vertices are divided, where a batch does not have all of them.

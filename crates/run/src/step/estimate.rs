@@ -207,7 +207,7 @@ struct Practice {
     products: usize,
 }
 
-/// Trains on windows of one small graph with so many vertices, of which so many count, as many windows as are
+/// Trains on windows of one small graph with this many vertices, some of which count, as many windows as are
 /// run together, whose products may be kept in `room` bytes.
 fn practise(
     context: &RunContext,
