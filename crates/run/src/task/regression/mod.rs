@@ -141,8 +141,8 @@ struct Values {
     forecasts: Mutex<BTreeMap<(&'static str, usize), Asked>>,
 }
 
-/// The in-degrees of all vertices, which follow from the snapshots: that of a step is known at that step, as a
-/// stored value is.
+/// The in-degrees of all vertices, which follow from the snapshots: that of a step is known at that step, as
+/// a stored value is.
 struct InDegrees {
     vertices: Vec<u32>,
     steps: Vec<Vec<f32>>,
