@@ -79,7 +79,7 @@ fn batches_take_what_was_estimated() {
             let outputs = 8 * (context.model.width() * store.vertices()) as u64;
             let estimated = of("what a batch sees") + of("rows of a window") - outputs;
             let ratio = estimated as f64 / worker.buffer_bytes() as f64;
-            // Of two layers, the estimate is coarser. Which threads take blocks of rows is a matter of chance.
+            // Of two layers, the estimate is coarser. Which threads take blocks is a matter of chance.
             let within = if layers == 1 { 0.2 } else { 0.3 };
             ratios.push((ratio, within, format!("{} {model} {layers} {batch}", kind.name())));
         }
