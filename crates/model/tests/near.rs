@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use kymo_model::graph::{Near, Normalisation};
+use kymo_model::graph::{Near, Normalisation, Sight};
 use kymo_model::{Config, Exchanged, Frame, Graph, Model, Params, loss_by_rows, zoo};
 use kymo_tensor::{Arena, Shape, Tape};
 use proptest::prelude::*;
@@ -131,7 +131,8 @@ proptest! {
             let mut params = Params::new(model.slots(), 5).unwrap();
             params.values.iter_mut().flatten().enumerate().for_each(|(i, v)| *v += 0.01 * (i % 7) as f32);
             let whole = graphs(&*model, &params, &steps);
-            let near = Near::new(&steps.targets, hops, &whole.iter().collect::<Vec<_>>()).unwrap();
+            let all: Vec<&Graph> = whole.iter().collect();
+            let near = Near::new(&steps.targets, hops, &all, &mut Sight::default()).unwrap();
             let (found, gradients) = run(&*model, &params, &steps, Some(&near));
             let (expected, exact) = run(&*model, &params, &steps, None);
             assert_close(&found, &expected, 1e-5, recipe.name);
@@ -147,7 +148,8 @@ proptest! {
         let graphs: Vec<Graph> =
             steps.edges.iter().map(|edges| Graph::from_edges(steps.vertices, edges).unwrap()).collect();
         graphs.iter().for_each(|graph| drop(graph.plain().unwrap()));
-        let near = Near::new(&steps.targets, hops, &graphs.iter().collect::<Vec<_>>()).unwrap();
+        let all: Vec<&Graph> = graphs.iter().collect();
+        let near = Near::new(&steps.targets, hops, &all, &mut Sight::default()).unwrap();
         let mut seen: BTreeSet<u32> = steps.targets.iter().copied().collect();
         for _ in 0..hops {
             let ends = steps.edges.iter().flatten().filter(|edge| seen.contains(&edge.1));
@@ -159,6 +161,58 @@ proptest! {
         found.sort_unstable();
         prop_assert_eq!(found, seen.into_iter().collect::<Vec<_>>());
     }
+}
+
+/// Whatever the number of threads, the same rows; and once arrays are kept, none is made anew.
+#[test]
+fn batches_are_the_same_on_any_threads_and_take_turns_in_their_arrays() {
+    let vertices = 9000u32;
+    let edges = |step: u32| -> Vec<(u32, u32, f32)> {
+        let edge =
+            |k: u32| ((k * 7919 + step * 13) % vertices, (k * k + k * 31) % vertices, 0.5 + (k % 5) as f32);
+        (0..40_000).map(edge).collect()
+    };
+    let graph = |step: u32| Graph::from_edges(vertices as usize, &edges(step)).unwrap();
+    let graphs: Vec<Graph> = (0..3).map(graph).collect();
+    for graph in &graphs {
+        graph.normalised(Normalisation::Right).unwrap();
+        graph.mean().unwrap();
+    }
+    let graphs: Vec<&Graph> = graphs.iter().collect();
+    let targets: Vec<u32> = (0..vertices).filter(|vertex| vertex % 23 == 3).collect();
+    let mut found = Vec::new();
+    for threads in [1, 2, 5] {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        let mut sight = Sight::default();
+        let mut fresh = Vec::new();
+        for _ in 0..4 {
+            let seen = pool.install(|| {
+                let near = Near::new(&targets, 2, &graphs, &mut sight).unwrap();
+                let parts: Vec<Graph> = graphs.iter().map(|graph| graph.near(&near).unwrap()).collect();
+                let listed = |part: &Graph| {
+                    let (right, mean) =
+                        (part.normalised(Normalisation::Right).unwrap(), part.mean().unwrap());
+                    let of = |matrix: &kymo_model::graph::Weighted| {
+                        let pattern = &matrix.pattern;
+                        (pattern.starts().to_vec(), pattern.places().to_vec(), matrix.values.to_vec())
+                    };
+                    (of(&right), of(&mean))
+                };
+                let all: Vec<_> = parts.iter().map(listed).collect();
+                let bytes = near.bytes() + parts.iter().map(|part| part.bytes() as usize).sum::<usize>();
+                sight.keep(2 * bytes);
+                (near.vertices.to_vec(), all)
+            });
+            fresh.push(sight.pool().fresh());
+            found.push(seen);
+        }
+        assert!(fresh[0] > 0 && fresh[2] == fresh[1] && fresh[3] == fresh[1], "{fresh:?}");
+        assert!(sight.bytes() > 4 * vertices as usize);
+    }
+    assert!(found.windows(2).all(|pair| pair[0] == pair[1]));
+    let (seen, graphs) = &found[0];
+    assert!(seen.len() < vertices as usize && seen[..targets.len()] == targets[..]);
+    assert!(graphs.iter().all(|((starts, _, _), _)| starts.len() == seen.len() + 1));
 }
 
 /// A model that sees no certain number of edges far says so, and every other one how many.
@@ -181,13 +235,16 @@ fn models_say_how_far_they_see() {
 fn targets_that_do_not_go_together_are_refused() {
     let graph = |vertices: usize| Graph::from_edges(vertices, &[(0, 1, 1.0)]).unwrap();
     let problem = |targets: &[u32], graphs: &[&Graph]| {
-        Near::new(targets, 1, graphs).err().map(|error| error.to_string()).unwrap_or_default()
+        Near::new(targets, 1, graphs, &mut Sight::default())
+            .err()
+            .map(|error| error.to_string())
+            .unwrap_or_default()
     };
     assert!(problem(&[1, 1], &[&graph(3)]).contains("twice"));
     assert!(problem(&[3], &[&graph(3)]).contains("does not exist"));
     assert!(problem(&[1], &[&graph(3), &graph(2)]).contains("the same vertices"));
     let walks = graph(3);
     walks.diffusion().unwrap();
-    let near = Near::new(&[1], 1, &[&walks]).unwrap();
+    let near = Near::new(&[1], 1, &[&walks], &mut Sight::default()).unwrap();
     assert!(walks.near(&near).err().unwrap().to_string().contains("walks"));
 }

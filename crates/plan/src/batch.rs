@@ -57,6 +57,18 @@ impl Drawn {
         let is_in = |&vertex: &Vertex| random.below(self.parts, vertex.into()) == self.part;
         (0..vertices as Vertex).filter(is_in).collect()
     }
+
+    /// All parts of the division of this many vertices, each ascending.
+    pub fn division(&self, vertices: usize) -> Vec<Vec<Vertex>> {
+        let random = Random::new(self.seed);
+        // As many as there are on average, and a few more: parts are about equally large.
+        let room = vertices / self.parts.max(1);
+        let mut parts = vec![Vec::with_capacity(room + room / 16); self.parts.max(1)];
+        for vertex in 0..vertices as Vertex {
+            parts[random.below(self.parts, vertex.into())].push(vertex);
+        }
+        parts
+    }
 }
 
 /// What the targets see of each snapshot.
@@ -92,12 +104,17 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 impl Batch {
     /// One window with all vertices and everything they see.
     pub fn whole(window: Window) -> Batch {
-        Batch { windows: vec![window], targets: Targets::All, neighbourhood: Neighbourhood::Whole }
+        Batch::of(vec![window])
     }
 
     /// One window, run by all workers together.
     pub fn own(window: Window) -> Batch {
         Batch { targets: Targets::Own, ..Batch::whole(window) }
+    }
+
+    /// Some windows with all vertices and everything they see.
+    pub fn of(windows: Vec<Window>) -> Batch {
+        Batch { windows, targets: Targets::All, neighbourhood: Neighbourhood::Whole }
     }
 
     /// Fails where the batch makes no sense by itself.
@@ -195,6 +212,7 @@ mod tests {
         for (seed, parts) in [(1, 1), (2, 4), (3, 7)] {
             let of = |part: usize| Drawn { part, parts, seed }.of(7000);
             let all: Vec<Vec<Vertex>> = (0..parts).map(of).collect();
+            assert_eq!(Drawn { part: 0, parts, seed }.division(7000), all);
             let each = 7000 / parts;
             assert!(
                 all.iter().all(|part| part.is_sorted() && part.len().abs_diff(each) <= each / 8),

@@ -37,6 +37,14 @@ impl Iteration {
         all.filter(|window| seen.insert(window.number)).collect()
     }
 
+    /// The windows of each batch; a batch that several workers share is there once.
+    fn batches(&self) -> Vec<Vec<Window>> {
+        let mut seen = BTreeSet::new();
+        let all = self.workers.iter().flatten();
+        let once = all.filter(|batch| batch.windows.first().is_some_and(|first| seen.insert(first.number)));
+        once.map(|batch| batch.windows.clone()).collect()
+    }
+
     /// The batches of a worker; none where there is no such worker.
     pub fn of(&self, worker: usize) -> &[Batch] {
         self.workers.get(worker).map_or(&[], Vec::as_slice)
@@ -66,12 +74,14 @@ pub enum Assignment {
     Scheduled(Schedule),
 }
 
-/// Batches of some vertices: each window of an epoch is there as many times as there are parts, one after the
-/// other in the order of numbers.
+/// Batches of some vertices in some windows (DynaHB, section 3): each window of an epoch is there as many
+/// times as there are parts, one after the other in the order of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VertexBatches {
     /// Into how many parts vertices are divided, anew in every epoch.
     pub parts: usize,
+    /// How many windows that follow each other a batch has; the last ones of an epoch may be fewer.
+    pub windows: usize,
     /// How many edges away the model looks.
     pub hops: usize,
     /// What divisions follow from.
@@ -100,9 +110,9 @@ pub struct Epochs {
     /// What random orders follow from; `None` where windows follow time, because each needs the state before
     /// it.
     pub seed: Option<u64>,
-    /// How windows are assigned.
+    /// How windows are assigned; where batches have several, or some vertices of them, how batches are.
     pub assignment: Assignment,
-    /// How vertices are divided, where a batch does not have all of them.
+    /// What batches have, where it is not one window with all vertices.
     pub batches: Option<VertexBatches>,
 }
 
@@ -112,6 +122,18 @@ impl Epochs {
         let many = |window: Range<Step>| std::iter::repeat_n(window, batches.parts);
         let windows = self.windows.into_iter().flat_map(many).collect();
         Epochs { windows, batches: Some(batches), ..self }
+    }
+
+    /// The numbers of the windows of each batch, in the order of time.
+    fn batches(&self) -> Vec<Vec<usize>> {
+        let all: Vec<usize> = (0..self.windows.len()).collect();
+        let Some(VertexBatches { parts, windows, .. }) = self.batches else {
+            return all.into_iter().map(|number| vec![number]).collect();
+        };
+        let parts = parts.max(1);
+        let of = |(run, part): (&[usize], usize)| run.iter().copied().skip(part).step_by(parts).collect();
+        let runs = all.chunks(parts.saturating_mul(windows).max(1));
+        runs.flat_map(|run| (0..parts).map(move |part| (run, part))).map(of).collect()
     }
 
     /// The plan of an epoch. The order of windows, or of a schedule's iterations, changes from epoch to
@@ -135,23 +157,28 @@ impl Epochs {
                 iterations
             }
             Assignment::InRuns(at_once) => {
-                let windows = (0..self.windows.len()).map(|number| window(number, salt(number)));
-                let windows: Vec<Window> = windows.collect();
-                let runs = windows.chunks((*at_once).max(1));
-                let mut iterations: Vec<Iteration> = runs.map(|windows| self.iteration(windows)).collect();
+                let batch = |numbers: Vec<usize>| -> Vec<Window> {
+                    numbers.into_iter().map(|number| window(number, salt(number))).collect()
+                };
+                let batches: Vec<Vec<Window>> = self.batches().into_iter().map(batch).collect();
+                let runs = batches.chunks((*at_once).max(1));
+                let mut iterations: Vec<Iteration> = runs.map(|batches| self.iteration(batches)).collect();
                 if let Some(random) = random(ITERATIONS) {
                     shuffle(&mut iterations, random);
                 }
                 iterations
             }
             Assignment::InTurns(at_once) | Assignment::Together(at_once) => {
-                let mut order: Vec<usize> = (0..self.windows.len()).collect();
+                let mut order = self.batches();
                 if let Some(random) = random(WINDOWS) {
                     shuffle(&mut order, random);
                 }
-                let placed = order.into_iter().enumerate();
-                let order: Vec<Window> = placed.map(|(place, number)| window(number, salt(place))).collect();
-                order.chunks((*at_once).max(1)).map(|windows| self.iteration(windows)).collect()
+                let mut places = 0..;
+                let mut placed = |number: usize| window(number, salt(places.next().unwrap_or_default()));
+                let mut batch =
+                    |numbers: Vec<usize>| -> Vec<Window> { numbers.into_iter().map(&mut placed).collect() };
+                let order: Vec<Vec<Window>> = order.into_iter().map(&mut batch).collect();
+                order.chunks((*at_once).max(1)).map(|batches| self.iteration(batches)).collect()
             }
         };
         let mut plan = EpochPlan { epoch, iterations };
@@ -161,7 +188,7 @@ impl Epochs {
 
     /// Gives batches their targets, where they are not all vertices.
     fn divide(&self, plan: &mut EpochPlan) {
-        let Some(batches) = &self.batches else { return };
+        let Some(batches) = self.batches.as_ref().filter(|batches| batches.parts > 1) else { return };
         let epoch = plan.epoch;
         let all = plan.iterations.iter_mut().flat_map(|iteration| &mut iteration.workers).flatten();
         for batch in all {
@@ -170,16 +197,18 @@ impl Epochs {
         }
     }
 
-    fn iteration(&self, windows: &[Window]) -> Iteration {
+    fn iteration(&self, batches: &[Vec<Window>]) -> Iteration {
         let mut workers = vec![Vec::new(); self.workers];
-        let each = windows.len().div_ceil(self.workers.max(1)).max(1);
-        for (place, window) in windows.iter().enumerate() {
+        let each = batches.len().div_ceil(self.workers.max(1)).max(1);
+        for (place, windows) in batches.iter().enumerate() {
+            let batch = Batch::of(windows.clone());
             match self.assignment {
-                Assignment::InRuns(_) => workers[place / each].push(Batch::whole(window.clone())),
+                Assignment::InRuns(_) => workers[place / each].push(batch),
                 Assignment::Together(_) => {
-                    workers.iter_mut().for_each(|batches| batches.push(Batch::own(window.clone())));
+                    let own = Batch { targets: Targets::Own, ..batch };
+                    workers.iter_mut().for_each(|batches| batches.push(own.clone()));
                 }
-                _ => workers[place % self.workers].push(Batch::whole(window.clone())),
+                _ => workers[place % self.workers].push(batch),
             }
         }
         Iteration { workers }
@@ -196,14 +225,14 @@ impl Epochs {
         };
         let (mut iterations, mut rest, mut passed) = (Vec::new(), Vec::new(), 0);
         for iteration in &begun.iterations {
-            let windows: Vec<Window> = iteration.windows().into_iter().cloned().collect();
-            passed += windows.len();
+            let batches = iteration.batches();
+            passed += batches.iter().map(Vec::len).sum::<usize>();
             match passed <= done {
-                true => iterations.push(self.iteration(&windows)),
-                false => rest.extend(windows),
+                true => iterations.push(self.iteration(&batches)),
+                false => rest.extend(batches),
             }
         }
-        iterations.extend(rest.chunks(at_once.max(1)).map(|windows| self.iteration(windows)));
+        iterations.extend(rest.chunks(at_once.max(1)).map(|batches| self.iteration(batches)));
         let mut plan = EpochPlan { epoch: begun.epoch, iterations };
         self.divide(&mut plan);
         plan
@@ -213,7 +242,7 @@ impl Epochs {
     pub fn iterations(&self) -> usize {
         match &self.assignment {
             Assignment::InTurns(at_once) | Assignment::InRuns(at_once) | Assignment::Together(at_once) => {
-                self.windows.len().div_ceil((*at_once).max(1))
+                self.batches().len().div_ceil((*at_once).max(1))
             }
             Assignment::Scheduled(schedule) => schedule.iterations.len(),
         }

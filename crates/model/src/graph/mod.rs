@@ -11,7 +11,7 @@ mod rows;
 mod weighted;
 
 pub use asked::Asked;
-pub use near::Near;
+pub use near::{Near, Sight};
 pub use part::PartEdges;
 pub use rows::Rows;
 pub use weighted::{Normalisation, Weighted};

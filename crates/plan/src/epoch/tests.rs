@@ -25,7 +25,7 @@ fn windows_in_turns_go_round_the_workers_and_follow_time_without_a_seed() {
 
 #[test]
 fn batches_of_some_vertices_have_every_vertex_of_every_window_once() {
-    let batches = VertexBatches { parts: 3, hops: 2, seed: 5 };
+    let batches = VertexBatches { parts: 3, windows: 1, hops: 2, seed: 5 };
     for assignment in [Assignment::InTurns(2), Assignment::InRuns(4)] {
         let made = epochs(assignment, 2, Some(5)).in_batches(batches);
         let plan = made.plan(4);
@@ -57,6 +57,50 @@ fn batches_of_some_vertices_have_every_vertex_of_every_window_once() {
         };
         assert_eq!(sorted(&anew), sorted(&plan));
     }
+}
+
+/// Some windows that follow each other, each with the same part of the vertices; all windows, all vertices,
+/// or both, are batches of vertices, of snapshots, and full ones.
+#[test]
+fn hybrid_batches_have_windows_that_follow_each_other_with_the_same_vertices() {
+    let batches = VertexBatches { parts: 2, windows: 3, hops: 1, seed: 5 };
+    for assignment in [Assignment::InTurns(2), Assignment::InRuns(3)] {
+        let made = epochs(assignment, 2, Some(5)).in_batches(batches);
+        let plan = made.plan(1);
+        plan.check(&made.windows, 2).unwrap();
+        assert_eq!((plan.windows(), made.iterations()), (14, plan.iterations.len()));
+        let of = |plan: &EpochPlan| {
+            let all = plan.iterations.iter().flat_map(|one| &one.workers).flatten();
+            let mut starts: Vec<Vec<Step>> = all
+                .clone()
+                .map(|batch| batch.windows.iter().map(|window| window.steps.start).collect())
+                .collect();
+            starts.sort();
+            let is_one_part = |batch: &Batch| match batch.targets {
+                Targets::Drawn(drawn) => batch.windows.iter().all(|one| one.number % 2 == drawn.part),
+                _ => false,
+            };
+            assert!(all.clone().all(is_one_part));
+            let salts: BTreeSet<u64> = all.flat_map(|batch| &batch.windows).map(|one| one.salt).collect();
+            assert_eq!(salts, (14..28).collect());
+            starts
+        };
+        let expected = [[0, 1, 2].as_slice(), &[0, 1, 2], &[3, 4, 5], &[3, 4, 5], &[6], &[6]];
+        assert_eq!(of(&plan), expected);
+        let anew = made.dealt_anew(&plan, 3);
+        anew.check(&made.windows, 2).unwrap();
+        assert_eq!(of(&anew), expected);
+    }
+    let of = |parts: usize, windows: usize| {
+        let batches = VertexBatches { parts, windows, ..batches };
+        epochs(Assignment::InTurns(1), 1, Some(5)).in_batches(batches).plan(0)
+    };
+    assert_eq!(
+        [of(1, usize::MAX), of(1, 2), of(4, usize::MAX), of(4, 2)].map(|p| p.iterations.len()),
+        [1, 4, 4, 16]
+    );
+    let whole = &of(1, 2).iterations[0].workers[0][0];
+    assert_eq!((&whole.targets, &whole.neighbourhood), (&Targets::All, &Neighbourhood::Whole));
 }
 
 #[test]

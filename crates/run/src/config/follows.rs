@@ -61,11 +61,16 @@ impl Settings {
         }
     }
 
-    /// The most windows that a worker runs in one iteration and may run together.
+    /// Whether windows may be run together: those that begin a whole window apart have nothing in common.
+    pub fn may_share(&self) -> bool {
+        let train = &self.train;
+        self.parallel.share && train.mode == Mode::Windows && train.stride < train.window
+    }
+
+    /// The most windows, or batches of windows, that a worker runs in one iteration and may run together.
     pub fn windows_of_worker(&self) -> usize {
-        let (parallel, train) = (&self.parallel, &self.train);
-        // Windows that begin a whole window apart have nothing in common.
-        if !parallel.share || train.mode != Mode::Windows || train.stride >= train.window {
+        let parallel = &self.parallel;
+        if !self.may_share() {
             return 1;
         }
         match strategy::find(&parallel.strategy).map(|strategy| strategy.scheme) {

@@ -140,6 +140,8 @@ section! {
         name: String = "node-regression".into(),
         /// Names of `kymo list metrics`, the first of which decides; the usual ones of the task where empty.
         metrics: Vec<String> = Vec::new(),
+        /// The values that a regression predicts.
+        signal: Signal = Signal::Stored,
         /// Steps between the last snapshot seen and the values or classes to be predicted.
         horizon: usize = 1,
         /// Several of them for a regression, which one model then predicts at once: 1..12 (both included) or
@@ -159,6 +161,16 @@ section! {
         labels: bool = true,
         /// How classes are weighed in the loss.
         class_weights: ClassWeights = ClassWeights::None,
+    }
+}
+
+choice! {
+    /// The values that a regression predicts.
+    Signal {
+        /// Those that the store has (kymo ingest --signal).
+        Stored = "stored",
+        /// How many edges end at each vertex in a snapshot, whatever their weights: a store needs no values.
+        InDegree = "in-degree",
     }
 }
 
@@ -377,6 +389,10 @@ section! {
         /// Vertices in a batch, drawn at random, which see as much around them as the model looks at: every
         /// window is then there for many steps of the optimiser. 0: all vertices.
         batch: usize = 0,
+        /// Windows of a batch, which follow each other: those that overlap are run together, and their
+        /// gradients make one step of the optimiser, unless parallel.windows has several batches in a step.
+        /// 0: all windows.
+        batch_windows: usize = 1,
         /// Where the loss is taken.
         loss: LossAt = LossAt::Auto,
         /// Passes over the training steps.

@@ -138,6 +138,22 @@ pub fn one_hot_columns(store: &Store, train: Range<Step>) -> Result<usize> {
     Ok((most as usize + 2).min(MOST))
 }
 
+/// How many edges end at each vertex, at every step.
+pub fn in_degrees(store: &Store) -> Result<Vec<Vec<f32>>> {
+    let mut all: Vec<Vec<f32>> = Vec::with_capacity(store.steps());
+    if store.steps() == 0 {
+        return Ok(all);
+    }
+    let mut degrees = Degrees::new(store, Constant::Degrees, 0)?;
+    loop {
+        all.push(degrees.inward.iter().map(|&degree| degree as f32).collect());
+        if all.len() == store.steps() {
+            return Ok(all);
+        }
+        degrees.advance()?;
+    }
+}
+
 /// How a degree is seen as a number.
 pub fn log_of_one_plus(degree: u32) -> f32 {
     (degree as f32).ln_1p()

@@ -19,6 +19,7 @@ mod split;
 mod stored;
 mod survey;
 
+pub use degrees::in_degrees;
 pub use features::{Inputs, LEARNT};
 pub use measured::{Measured, NUMBERS, known_by};
 pub use room::{Room, Sizes, largest_step, left_to_keep, snapshots_in_memory, whole_bytes};

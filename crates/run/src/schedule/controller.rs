@@ -270,7 +270,7 @@ impl Controller {
         let (windows, parallel) = (self.epochs.windows.len(), &worker.settings().parallel);
         match worker.settings().scheduler() {
             Some(_) => windows.div_ceil((parallel.workers * parallel.groups).max(1)),
-            None => windows.div_ceil(worker.settings().windows_at_once().max(1)),
+            None => self.epochs.iterations(),
         }
     }
 

@@ -1,20 +1,16 @@
-//! Batches of some vertices (DynaHB, section 3): which models, tasks and settings they go with, what such a
-//! batch sees of its snapshots, and how many rows that takes.
+//! Batches of some vertices in some windows (DynaHB, section 3): which models, tasks and settings they go
+//! with. All windows and all vertices are its full batches, some windows batches of snapshots, some vertices
+//! batches of vertices, and some of both hybrid ones.
 
-use std::sync::Arc;
-
-use kymo_graph::{Store, Vertex};
-use kymo_model::graph::Near;
-use kymo_model::{Graph, Model};
+use kymo_graph::Store;
+use kymo_model::Model;
 use kymo_plan::{Drawn, Neighbourhood, Scheme, Targets, VertexBatches, strategy};
-use rayon::prelude::*;
 
 use crate::config::{Mode, Settings};
-use crate::data::{Loaded, largest_step};
 use crate::error::{Error, Result};
 use crate::task::Goal;
 
-/// The batches that the settings ask for: nothing where all vertices are in one.
+/// The batches that the settings ask for: nothing where each is one window with all vertices.
 pub fn batches(
     settings: &Settings,
     store: &Store,
@@ -22,15 +18,30 @@ pub fn batches(
     goal: &dyn Goal,
 ) -> Result<Option<VertexBatches>> {
     let (batch, vertices) = (settings.train.batch, store.vertices());
-    if batch == 0 || batch >= vertices {
+    let windows = match settings.train.batch_windows {
+        0 => goal.split().windows(settings).len().max(1),
+        windows => windows,
+    };
+    let is_whole = batch == 0 || batch >= vertices;
+    if is_whole && windows == 1 {
         return Ok(None);
     }
-    let refuse = |problem: String| Err(Error::settings("train.batch", problem));
+    let setting = if is_whole { "train.batch_windows" } else { "train.batch" };
+    let refuse = |problem: String| Err(Error::settings(setting, problem));
     let (name, task) = (&settings.model.name, &settings.task.name);
     if settings.train.mode != Mode::Windows {
-        return refuse(
-            "a state that is handed over is one of all vertices; choose train.mode=windows".into(),
-        );
+        return refuse(match is_whole {
+            true => "only sliding windows make batches; choose train.mode=windows, or 1".into(),
+            false => "a state that is handed over is one of all vertices; choose train.mode=windows".into(),
+        });
+    }
+    let strategy = strategy::find(&settings.parallel.strategy)?;
+    if strategy.scheme != Scheme::Groups {
+        let problem = "does not give whole windows to workers in turns; choose psg";
+        return refuse(format!("the strategy {} {problem}", strategy.name));
+    }
+    if is_whole {
+        return Ok(Some(VertexBatches { parts: 1, windows, hops: 0, seed: settings.train.seed }));
     }
     if goal.holds_all_rows() {
         return refuse(format!(
@@ -42,55 +53,12 @@ pub fn batches(
             "batches of some vertices are put together in the memory of the host; choose 0".into(),
         );
     }
-    let strategy = strategy::find(&settings.parallel.strategy)?;
-    if strategy.scheme != Scheme::Groups {
-        let problem = "does not give whole windows to workers in turns; choose psg";
-        return refuse(format!("the strategy {} {problem}", strategy.name));
-    }
     let Some(hops) = model.hops() else {
         let problem =
             "sees farther with every step of a window, or looks at all vertices: none can be left out";
         return refuse(format!("{name} {problem}; choose 0"));
     };
-    Ok(Some(VertexBatches { parts: vertices.div_ceil(batch), hops, seed: settings.train.seed }))
-}
-
-/// About how many vertices a batch sees, itself included: as far as edges lead, by
-/// how many a vertex has on average.
-pub fn rows(batches: &VertexBatches, store: &Store) -> Result<u64> {
-    let vertices = store.vertices() as u64;
-    let degree = 1 + largest_step(store)?.div_ceil(vertices.max(1));
-    let targets = vertices.div_ceil(batches.parts.max(1) as u64);
-    let reach = (0..batches.hops).fold(targets, |rows, _| rows.saturating_mul(degree));
-    Ok(reach.min(vertices))
-}
-
-/// What a batch sees of its snapshots.
-pub struct Seen {
-    /// Its vertices.
-    pub near: Near,
-    /// The vertices that count, ascending.
-    pub targets: Arc<Vec<Vertex>>,
-    /// The snapshots.
-    pub graphs: Vec<Graph>,
-}
-
-impl Seen {
-    /// What these targets see: nothing where they see everything.
-    pub fn new(
-        targets: &Targets,
-        neighbourhood: &Neighbourhood,
-        loaded: &[Arc<Loaded>],
-    ) -> Result<Option<Seen>> {
-        let (Targets::Drawn(drawn), &Neighbourhood::Hops(hops)) = (targets, neighbourhood) else {
-            return Ok(None);
-        };
-        let graphs: Vec<&Graph> = loaded.iter().map(|loaded| &loaded.graph).collect();
-        let targets = drawn.of(graphs.first().map_or(0, |graph| graph.vertices()));
-        let near = Near::new(&targets, hops, &graphs)?;
-        let graphs = graphs.par_iter().map(|graph| graph.near(&near)).collect::<Result<_, _>>()?;
-        Ok(Some(Seen { near, targets: Arc::new(targets), graphs }))
-    }
+    Ok(Some(VertexBatches { parts: vertices.div_ceil(batch), windows, hops, seed: settings.train.seed }))
 }
 
 /// The part with this number.

@@ -12,6 +12,7 @@ use kymo_plan::shares::OwnersKey;
 use kymo_plan::{Assignment, Epochs, Shares, VertexBatches};
 
 use super::custom::Custom;
+use super::extent::Extent;
 use super::{batches, estimate};
 use crate::config::machine::{Need, machine, own_memory};
 use crate::config::{Mode, Settings, memory};
@@ -78,7 +79,7 @@ pub struct RunContext {
     /// The share of edges that changes from step to step, where products of a snapshot may be made out of
     /// those of the one before.
     pub increments: Option<f64>,
-    /// How vertices are divided, where a batch does not have all of them.
+    /// What batches have, where it is not one window with all vertices.
     pub batches: Option<VertexBatches>,
     /// Who else uses the memory that the process was given.
     pub sharing: Sharing,
@@ -89,6 +90,7 @@ pub struct RunContext {
     asked: OnceLock<(Asked, u64)>,
     buffers: OnceLock<[u64; 2]>,
     known_by: OnceLock<Vec<f32>>,
+    extent: OnceLock<Extent>,
 }
 
 /// Who uses what memory there is.
@@ -169,15 +171,29 @@ impl RunContext {
         }
         let batches = batches::batches(&settings, &store, &*model, &*goal)?;
         let windows = goal.split().windows(&settings).len();
-        // Batches of some vertices see other ones, and have nothing in common.
-        let most = if batches.is_some() { 1 } else { settings.windows_of_worker().min(windows).max(1) };
+        let most = match &batches {
+            None => settings.windows_of_worker(),
+            Some(_) if !settings.may_share() => 1,
+            Some(batches) if batches.parts == 1 => {
+                settings.windows_of_worker().saturating_mul(batches.windows)
+            }
+            // Batches of some vertices see other ones, and have nothing in common.
+            Some(batches) => batches.windows,
+        };
+        let most = most.min(windows).max(1);
         let stride = settings.train.stride;
         // Two windows share whatever they have in common; more are expected to follow each other.
         let apart = (most - 1).saturating_mul(stride);
-        let span = window.saturating_add(apart).max(window.saturating_mul(2).saturating_sub(1));
+        let follow = window.saturating_add(apart);
+        let span = match &batches {
+            // Those of a batch of some vertices do follow each other.
+            Some(batches) if batches.parts > 1 => follow,
+            _ => follow.max(window.saturating_mul(2).saturating_sub(1)),
+        };
         let together = [most, if most == 1 { window } else { span.min(store.steps()) }];
         let is_alike = |change| at_once(together[1], change) <= ALIKE;
-        let may = batches.is_none() && settings.parallel.increments;
+        let is_whole = batches.as_ref().is_none_or(|batches| batches.parts == 1);
+        let may = is_whole && settings.parallel.increments;
         let changed = if may { change(&store)? } else { None };
         let (alike, increments) = (changed.is_some_and(is_alike), changed.filter(|&change| change <= NEXT));
         // All workers are threads of this process where nothing is said.
@@ -201,6 +217,7 @@ impl RunContext {
             asked: OnceLock::new(),
             buffers: OnceLock::new(),
             known_by: OnceLock::new(),
+            extent: OnceLock::new(),
         }))
     }
 
@@ -353,8 +370,7 @@ impl RunContext {
         Epochs { windows: self.windows(), workers, seed, assignment, batches: None }
     }
 
-    /// The same as training goes through them: with batches of some vertices, where the settings ask for
-    /// them.
+    /// The same as training goes through them: in the batches that the settings ask for.
     pub fn trained_epochs(&self, workers: usize, assignment: Assignment) -> Epochs {
         let epochs = self.epochs(workers, assignment);
         match self.batches {
@@ -363,12 +379,19 @@ impl RunContext {
         }
     }
 
-    /// Vertices whose rows are in memory at a time: about as many as a batch sees.
-    pub fn rows_at_once(&self) -> Result<u64> {
-        match &self.batches {
-            Some(batches) => batches::rows(batches, &self.store),
-            None => Ok(self.store.vertices() as u64),
+    /// How large batches of some vertices are, where a batch does not have all of them; found out once.
+    pub fn extent(&self) -> Result<Option<Extent>> {
+        let Some(batches) = self.vertex_batches() else { return Ok(None) };
+        if let Some(&extent) = self.extent.get() {
+            return Ok(Some(extent));
         }
+        let extent = Extent::of(batches, self)?;
+        Ok(Some(*self.extent.get_or_init(|| extent)))
+    }
+
+    /// How vertices are divided, where a batch does not have all of them.
+    pub fn vertex_batches(&self) -> Option<&VertexBatches> {
+        self.batches.as_ref().filter(|batches| batches.parts > 1)
     }
 
     /// The places of a window at which its loss is taken, and their steps.

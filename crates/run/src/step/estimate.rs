@@ -13,6 +13,7 @@ use kymo_tensor::estimate::MemoryEstimate;
 use kymo_tensor::{Arena, Shape, Tape};
 
 use super::context::RunContext;
+use super::extent::Extent;
 use super::worker::Worker;
 use crate::config::machine::Need;
 use crate::data::{Part, largest_step};
@@ -58,10 +59,23 @@ pub fn needs(context: &RunContext, at_once: usize) -> Result<Vec<Need>> {
             false => "train.window or data.lags",
         },
     });
-    let [row, blocks] = context.buffers()?;
+    let rows = match context.extent()? {
+        Some(extent) => {
+            needs.push(Need {
+                what: "what a batch sees",
+                bytes: seen_bytes(context, &extent)?.saturating_mul(many),
+                lower: "train.batch or model.layers",
+            });
+            batch_buffers(context, &extent)?
+        }
+        None => {
+            let [row, blocks] = context.buffers()?;
+            (context.store.vertices() as u64).saturating_mul(row).saturating_add(blocks)
+        }
+    };
     needs.push(Need {
         what: "rows of a window",
-        bytes: context.rows_at_once()?.saturating_mul(row).saturating_add(blocks).saturating_mul(many),
+        bytes: rows.saturating_mul(many),
         lower: match together {
             true => "model.hidden, model.layers, model.blocks, train.window or parallel.windows",
             false => "model.hidden, model.layers, model.blocks or train.window",
@@ -110,30 +124,20 @@ pub fn check_needs(context: &RunContext, at_once: usize) -> Result<()> {
 /// Bytes of buffers that a window takes for each vertex, and whatever their number, found out by training on
 /// two small graphs and seeing what the larger one takes more.
 pub(super) fn buffers(context: &RunContext) -> Result<[u64; 2]> {
-    // What the model says of every vertex is read and judged, of all windows that are run together.
-    let outputs = 8 * (context.model.width() * context.together[0]) as u64;
+    let outputs = outputs(context);
     // On a GPU, rows are there: its own estimate counts them.
     if context.settings.run.device != "cpu" {
         return Ok([outputs, 0]);
     }
     let (store, vertices) = (&context.store, context.store.vertices() as u64);
     let degree = largest_step(store)?.div_ceil(vertices.max(1));
-    // A rows phase has blocks of 252 rows, which take the same whatever the graph: both have a few of them.
-    // Wide models get by with fewer rows, which take as long.
-    let unit = if context.model.width() > 512 { 64 } else { 1024 };
-    // How many threads take blocks at a time is a matter of chance: one takes them here, and each of them
-    // needs as much.
+    let unit = unit(context);
     let threads = rayon::current_num_threads();
-    let taken = |vertices: usize| practise(context, vertices, degree, 0);
-    let both = || -> Result<(usize, usize, usize)> {
+    let taken = |vertices: usize| practise(context, [vertices; 2], degree, 0);
+    let (small, large, increments) = by_one_thread(|| {
         let small = taken(unit)?;
         Ok((small.buffers, taken(2 * unit)?.buffers, small.increments))
-    };
-    let (small, large, increments) = match rayon::ThreadPoolBuilder::new().num_threads(1).build() {
-        Ok(alone) => alone.install(both)?,
-        // Where there is no thread for it, chance decides.
-        Err(_) => both()?,
-    };
+    })?;
     let row = large.saturating_sub(small).div_ceil(unit) as u64;
     let changes = increments as u64 * change_bytes(degree, context.increments.unwrap_or(0.0));
     Ok([
@@ -150,11 +154,60 @@ fn change_bytes(degree: u64, change: f64) -> u64 {
     (16.0 * entries).ceil() as u64 + 20
 }
 
+/// Bytes for each vertex of what the model says of it, which is read and judged, of all windows that are run
+/// together.
+fn outputs(context: &RunContext) -> u64 {
+    8 * (context.model.width() * context.together[0]) as u64
+}
+
+/// Vertices of a small graph. A rows phase has blocks of 252 rows, which take the same whatever the graph:
+/// there are a few of them. Wide models get by with fewer rows, which take as long.
+fn unit(context: &RunContext) -> usize {
+    if context.model.width() > 512 { 64 } else { 1024 }
+}
+
+/// How many threads take blocks at a time is a matter of chance: one takes them here, and each of them needs
+/// as much.
+fn by_one_thread<T: Send>(run: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    match rayon::ThreadPoolBuilder::new().num_threads(1).build() {
+        Ok(alone) => alone.install(run),
+        // Where there is no thread for it, chance decides.
+        Err(_) => run(),
+    }
+}
+
+/// Bytes of buffers that a batch of some vertices takes, found out by training on small graphs in which more
+/// is seen, or more counts.
+fn batch_buffers(context: &RunContext, extent: &Extent) -> Result<u64> {
+    let all = outputs(context).saturating_mul(context.store.vertices() as u64);
+    let (unit, threads) = (unit(context), rayon::current_num_threads());
+    let degree = extent.edges.div_ceil((extent.rows * extent.steps).max(1));
+    let taken = |counts: [usize; 2]| practise(context, counts, degree, 0).map(|practice| practice.buffers);
+    let (least, seen, counting) =
+        by_one_thread(|| Ok((taken([unit, unit])?, taken([2 * unit, unit])?, taken([2 * unit, 2 * unit])?)))?;
+    // Buffers have eight sizes from one power of two to the next.
+    let room = |rows: u64| rows.next_multiple_of((rows.next_power_of_two() / 16).max(1));
+    let rows = room(extent.rows) as usize * seen.saturating_sub(least);
+    let targets = room(extent.targets) as usize * counting.saturating_sub(seen);
+    let blocks = threads * (2 * least).saturating_sub(counting);
+    Ok(all.saturating_add(((rows + targets) / unit + blocks) as u64))
+}
+
+/// Bytes of the snapshots of a batch, of the tables that it is taken out with, and of the division of all
+/// vertices.
+fn seen_bytes(context: &RunContext, extent: &Extent) -> Result<u64> {
+    let weighted = context.store.steps() > 0 && context.store.snapshot(0)?.weights.is_some();
+    let steps = extent.steps.max(1);
+    let each = context.asked()?.bytes(extent.rows, extent.edges / steps, weighted);
+    let vertices = context.store.vertices() as u64;
+    Ok(steps.saturating_mul(each).saturating_add(4 * extent.rows + 8 * vertices + vertices / 4))
+}
+
 /// What the model asks of snapshots, found out by training on a small graph, and the bytes of products that
 /// may be kept for each vertex and step.
 pub(super) fn asked(context: &RunContext) -> Result<(Asked, u64)> {
     let vertices = 2;
-    let practice = practise(context, vertices, 1, usize::MAX)?;
+    let practice = practise(context, [vertices; 2], 1, usize::MAX)?;
     Ok((practice.asked, (practice.products / vertices / context.span().max(1)) as u64))
 }
 
@@ -170,9 +223,14 @@ struct Practice {
     increments: usize,
 }
 
-/// Trains on windows of one small graph, as many as are run together, whose products may be kept in `room`
-/// bytes.
-fn practise(context: &RunContext, vertices: usize, degree: u64, room: usize) -> Result<Practice> {
+/// Trains on windows of one small graph with this many vertices, some of which count, as many windows as are
+/// run together, whose products may be kept in `room` bytes.
+fn practise(
+    context: &RunContext,
+    [vertices, targets]: [usize; 2],
+    degree: u64,
+    room: usize,
+) -> Result<Practice> {
     // Attention keeps something of every edge; beyond this, it is little beside the edges themselves.
     let degree = degree.clamp(1, 32) as usize;
     let starts = (0..=vertices).map(|vertex| (vertex * degree) as u64).collect();
@@ -188,6 +246,8 @@ fn practise(context: &RunContext, vertices: usize, degree: u64, room: usize) -> 
     let slots: Vec<ReuseSlots> = (0..context.span()).map(|_| ReuseSlots::new(budget.clone())).collect();
     let several = context.together[0] > 1;
     let snapshots = Together::new(several);
+    // The rows of a batch are copied from those of all vertices.
+    let some = context.vertex_batches().map(|_| Arc::new((0..vertices as u32).collect::<Vec<u32>>()));
     let together = several.then_some(&snapshots);
     {
         let mut tape = Tape::new(&arena);
@@ -205,9 +265,12 @@ fn practise(context: &RunContext, vertices: usize, degree: u64, room: usize) -> 
                     let learnt = tape.parameter(shape, &values)?;
                     tape.scale(learnt, 1.0)?
                 }
-                (false, _) => tape.constant(shape, &values)?,
+                (false, _) => {
+                    let all = tape.constant(shape, &values)?;
+                    some.as_ref().map_or(Ok(all), |some| tape.gather(all, some.clone()))?
+                }
             };
-            let reuse = (!is_learnt).then_some(Reuse { slots, parameters: None });
+            let reuse = (!is_learnt && some.is_none()).then_some(Reuse { slots, parameters: None });
             let common = Some(Common { together: &snapshots, snapshot });
             let is_same = |frame: &&Frame<'_>| context.increments.is_some() && frame.features == features;
             let before = frames.last().filter(is_same).map(|_| &graph);
@@ -221,7 +284,11 @@ fn practise(context: &RunContext, vertices: usize, degree: u64, room: usize) -> 
         let mut all = Vec::with_capacity(count);
         for start in (0..count).map(start) {
             let window = &frames[start..(start + context.window).min(frames.len())];
-            all.push(model.exchange(&mut tape, &bound, window, &[])?);
+            let mut exchanged = model.exchange(&mut tape, &bound, window, &[])?;
+            for step in exchanged.steps.iter_mut().filter(|_| some.is_some()) {
+                *step = tape.slice_rows(*step, 0..targets)?;
+            }
+            all.push(exchanged);
         }
         let only_last = !context.settings.loss_at_all() && !context.goal.holds_all_rows();
         let of = |exchanged| Exchanged { together, only_last, ..Exchanged::first(exchanged) };

@@ -21,20 +21,30 @@ pub struct Group<'i> {
 
 impl<'i> Group<'i> {
     /// The windows of these batches, those together that overlap where more than one `may_be`: at most this
-    /// number of steps at a time.
+    /// number of steps at a time. Batches with all vertices have snapshots in common; a batch of some has one
+    /// neighbourhood for its own windows.
     pub fn all(batches: &'i [Batch], [may_be, steps]: [usize; 2]) -> Vec<Group<'i>> {
         let windows = |batch: &'i Batch| batch.windows.iter().map(move |window| (batch, window));
         let all: Vec<(&Batch, &Window)> = batches.iter().flat_map(windows).collect();
-        let is_whole = |(batch, _): &(&Batch, &Window)| {
-            batch.targets == Targets::All && batch.neighbourhood == Neighbourhood::Whole
+        let is_whole =
+            |batch: &Batch| batch.targets == Targets::All && batch.neighbourhood == Neighbourhood::Whole;
+        let lengths = match batches.iter().all(is_whole) {
+            true => vec![all.len()],
+            false => batches.iter().map(|batch| batch.windows.len()).collect(),
         };
-        let places: Vec<Vec<usize>> = match may_be > 1 && all.iter().all(is_whole) {
-            true => {
-                let ranges: Vec<Range<Step>> = all.iter().map(|(_, window)| window.steps.clone()).collect();
-                overlapping(&ranges, steps)
+        let (mut places, mut begun) = (Vec::new(), 0);
+        for length in lengths {
+            let of = begun..begun + length;
+            begun += length;
+            if may_be <= 1 {
+                places.extend(of.map(|place| vec![place]));
+                continue;
             }
-            false => (0..all.len()).map(|place| vec![place]).collect(),
-        };
+            let ranges: Vec<Range<Step>> =
+                all[of.clone()].iter().map(|(_, window)| window.steps.clone()).collect();
+            let moved = |group: Vec<usize>| group.into_iter().map(|place| of.start + place).collect();
+            places.extend(overlapping(&ranges, steps).into_iter().map(moved));
+        }
         let group = |places: Vec<usize>| {
             let windows: Vec<&Window> = places.iter().map(|&place| all[place].1).collect();
             let start = windows.iter().map(|window| window.steps.start).min().unwrap_or(0);
@@ -54,6 +64,7 @@ impl<'i> Group<'i> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kymo_plan::Drawn;
 
     fn batch(number: usize, start: Step) -> Batch {
         Batch::whole(Window { number, steps: start..start + 4, salt: 0 })
@@ -77,5 +88,14 @@ mod tests {
         batches[2] = Batch { neighbourhood: Neighbourhood::Hops(1), ..batch(2, 2) };
         assert_eq!(numbers(&Group::all(&batches, [4, 7])), alone);
         assert!(Group::all(&[], [4, 7]).is_empty());
+        // Those of one batch are together, with its targets; those of two are not.
+        let windows = |starts: [Step; 2]| starts.map(|start| batch(start, start).windows[0].clone()).to_vec();
+        let drawn = |part: usize| Targets::Drawn(Drawn { part, parts: 2, seed: 1 });
+        let some = |part: usize, starts| Batch { targets: drawn(part), ..Batch::of(windows(starts)) };
+        let hybrid = [some(0, [2, 0]), some(1, [0, 2]), some(0, [4, 9])];
+        let found = Group::all(&hybrid, [4, 7]);
+        let expected = [(vec![0, 2], 0..6), (vec![0, 2], 0..6), (vec![4], 4..8), (vec![9], 9..13)];
+        assert_eq!(numbers(&found), expected);
+        assert!(found[1].batch.targets == drawn(1));
     }
 }

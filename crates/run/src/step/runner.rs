@@ -2,15 +2,15 @@
 //! rows.
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kymo_graph::Step;
 use kymo_model::{Bound, Common, Exchanged, Frame, HaloView, Memory, Reuse, Together};
 use kymo_plan::{Neighbourhood, Targets};
 use kymo_tensor::{Arena, Device, Of, Shape, Tape, Var};
 
-use super::batches::Seen;
 use super::context::RunContext;
+use super::extraction::{Extraction, Seen};
 use crate::data::{Loaded, Snapshots};
 use crate::error::Result;
 use crate::forward::{self, Forward, Loss, Matrices, RecurrentState, StateVars};
@@ -24,6 +24,7 @@ pub struct Runner {
     snapshots: Arc<Snapshots>,
     cells: Option<Arc<Cells>>,
     arena: Arena,
+    extraction: Mutex<Extraction>,
 }
 
 /// Windows to be run on one tape.
@@ -60,7 +61,7 @@ impl Runner {
         cells: Option<Arc<Cells>>,
         arena: Arena,
     ) -> Runner {
-        Runner { context, snapshots, cells, arena }
+        Runner { context, snapshots, cells, arena, extraction: Mutex::default() }
     }
 
     /// The snapshots.
@@ -76,6 +77,12 @@ impl Runner {
     /// The buffers that windows take turns in.
     pub fn arena(&self) -> &Arena {
         &self.arena
+    }
+
+    /// What takes batches of some vertices out of snapshots.
+    pub fn extraction(&self) -> MutexGuard<'_, Extraction> {
+        // A panic while it is held leaves tables that the next batch begins anew.
+        self.extraction.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The GPU that windows are run on, if there is one.
@@ -108,7 +115,7 @@ impl Runner {
         let several = run.windows.len() > 1;
         let snapshots = Together::new(several);
         let together = several.then_some(&snapshots);
-        let seen = Seen::new(run.targets, run.neighbourhood, run.loaded)?;
+        let seen = self.extraction().see(run.targets, run.neighbourhood, run.loaded)?;
         let (done, exchange) = {
             let mut tape = Tape::new(&self.arena);
             if run.measures {
@@ -176,6 +183,7 @@ impl Runner {
             };
             (done, exchange)
         };
+        seen.into_iter().for_each(|seen| self.extraction().take_back(seen));
         let rows = after.into_inner().unwrap_or_else(PoisonError::into_inner);
         let window = self.cells.as_ref().map(|_| run.steps.clone());
         Ok((done, run.hand_over.then_some(RecurrentState { exchange, rows, window })))

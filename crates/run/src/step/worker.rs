@@ -47,7 +47,11 @@ impl Place {
         let device = device::open(&context.settings)?;
         // What is held of snapshots is held on a GPU, too, beside what a step computes there.
         let most = device.as_ref().map_or(usize::MAX, |device| device.budget() / 2);
-        Ok(Place { arena: device.map_or_else(Arena::new, Arena::on), most })
+        let own = || match context.vertex_batches() {
+            Some(_) => Arena::growing(),
+            None => Arena::new(),
+        };
+        Ok(Place { arena: device.map_or_else(own, Arena::on), most })
     }
 }
 

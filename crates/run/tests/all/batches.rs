@@ -1,5 +1,6 @@
-//! Batches of some vertices (DynaHB): all parts of a window together are the window, whatever the model, on
-//! one worker and on several, in pieces and whole; what they do not go with is refused.
+//! Batches of some vertices in some windows (DynaHB): all parts of a window together are the window, and all
+//! batches of an epoch all windows, whatever the model, on one worker and on several, in pieces and whole;
+//! what they do not go with is refused.
 
 use std::sync::Arc;
 
@@ -106,6 +107,83 @@ proptest! {
             }
         }
     }
+
+    /// The mean gradient of all hybrid batches of an epoch, taken with the same parameters, is that of all
+    /// windows with all vertices: shared, or run one by one.
+    #[test]
+    fn all_hybrid_batches_are_the_full_batch(
+        seed in 0u64..1000,
+        vertices in 8usize..30,
+        batch in 1usize..12,
+        batch_windows in 2usize..5,
+        (layers, blocks) in prop_oneof![Just((1, 1)), Just((2, 1)), Just((1, 2))],
+        (is_weighted, at_all, share) in any::<(bool, bool, bool)>(),
+        stride in 1usize..3,
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let sketch = Sketch::random(seed, vertices, 12);
+        let sketch = if is_weighted { sketch.weighted(seed) } else { sketch };
+        let stores = sketch.write_both(&folder.path().join("store"));
+        for task in ["node-regression", "node-classification"] {
+            let store = stores.of(task);
+            for recipe in zoo::ALL {
+                let mut settings = plain(store, task, recipe.name);
+                (settings.model.layers, settings.model.blocks) = (layers, blocks);
+                settings.train.loss = if at_all { LossAt::All } else { LossAt::Last };
+                settings.train.stride = stride;
+                let context = RunContext::open(settings.clone(), store.clone()).unwrap();
+                if context.model.hops().is_none() {
+                    continue;
+                }
+                let windows = context.windows().len();
+                let expected = alone(&settings, store, windows);
+                (settings.train.batch, settings.train.batch_windows) = (batch, batch_windows);
+                settings.parallel.share = share;
+                let batches = RunContext::open(settings.clone(), store.clone()).unwrap();
+                let batches = batches.trained_epochs(1, Assignment::InRuns(1)).iterations();
+                assert_eq!(batches, windows.div_ceil(batch_windows) * vertices.div_ceil(batch));
+                let found = alone(&settings, store, batches);
+                let what = format!("{} {task} {batch} of {vertices}, {batch_windows} windows", recipe.name);
+                assert_close(&found, &expected, &what);
+                // A batch of everything is the full batch.
+                (settings.train.batch, settings.train.batch_windows) = (vertices, 0);
+                assert_close(&alone(&settings, store, 1), &expected, &what);
+            }
+        }
+    }
+}
+
+/// The modes of the paper's section 3: full, some snapshots, some vertices, and hybrid.
+#[test]
+fn modes_are_settings() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Sketch::random(36, 40, 14).write(&folder.path().join("store"));
+    let mut settings = plain(&store, "node-regression", "t-gcn");
+    settings.train.stride = 1;
+    let windows = RunContext::open(settings.clone(), store.clone()).unwrap().windows().len();
+    for (batch, batch_windows) in [(0, 0), (0, 2), (10, 0), (10, 2), (10, 1), (0, 1)] {
+        (settings.train.batch, settings.train.batch_windows) = (batch, batch_windows);
+        let context = RunContext::open(settings.clone(), store.clone()).unwrap();
+        let plan = context.trained_epochs(1, Assignment::InTurns(1)).plan(0);
+        let parts = if batch == 0 { 1 } else { 4 };
+        let each = if batch_windows == 0 { windows } else { batch_windows };
+        assert_eq!(plan.iterations.len(), parts * windows.div_ceil(each));
+        let largest = plan.iterations.iter().map(|iteration| iteration.windows().len()).max().unwrap();
+        assert_eq!((largest, plan.windows()), (each, parts * windows));
+        // All windows of a batch are run together, and those of some vertices see one neighbourhood.
+        let (window, [most, span]) = (settings.train.window, context.together);
+        assert_eq!(most, each);
+        match batch {
+            0 => assert!(span >= window + each - 1),
+            _ => assert_eq!(span, window + each - 1),
+        }
+    }
+    // Pairs of vertices can be in batches of some snapshots.
+    let mut settings = plain(&store, "link-prediction", "gcn-gru");
+    settings.train.batch_windows = 2;
+    let found = alone(&settings, &store, 1);
+    settings.train.batch_windows = 1;
+    assert_close(&found, &alone(&settings, &store, 2), "batches of snapshots are iterations of windows");
 }
 
 /// Two workers that have parts of windows in turns come to what one worker does.
@@ -115,9 +193,17 @@ fn parts_are_shared_among_workers() {
     let store = Sketch::random(31, 23, 12).write(&folder.path().join("store"));
     let mut settings = plain(&store, "node-regression", "t-gcn");
     settings.train.batch = 6;
-    let expected = alone(&settings, &store, 4);
-    settings.parallel.workers = 2;
-    let context = RunContext::open(settings, store.clone()).unwrap();
+    for batch_windows in [1, 3] {
+        settings.train.batch_windows = batch_windows;
+        settings.parallel.workers = 1;
+        let expected = alone(&settings, &store, 4);
+        settings.parallel.workers = 2;
+        shared_by_two(&settings, &store, &expected);
+    }
+}
+
+fn shared_by_two(settings: &Settings, store: &Arc<Store>, expected: &Seen) {
+    let context = RunContext::open(settings.clone(), store.clone()).unwrap();
     let epochs = context.trained_epochs(2, Assignment::InRuns(4));
     let seen: Vec<Seen> = std::thread::scope(|scope| {
         let work = |group| {
@@ -127,9 +213,9 @@ fn parts_are_shared_among_workers() {
         let threads: Vec<_> = WorkerGroup::in_process(2).into_iter().map(work).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
-    assert_close(&seen[0], &expected, "the first worker, which has what all say");
+    assert_close(&seen[0], expected, "the first worker, which has what all say");
     let other = Seen { outputs: expected.outputs.clone(), ..seen.into_iter().nth(1).unwrap() };
-    assert_close(&other, &expected, "the second worker");
+    assert_close(&other, expected, "the second worker");
 }
 
 /// A batch sees a part of the graph, and other parts in every epoch; where it has all vertices, it is a
@@ -166,6 +252,7 @@ fn runs_in_pieces_are_whole_runs() {
     for (number, task) in ["node-regression", "node-classification"].into_iter().enumerate() {
         let mut settings = settings(store.path(), task, "gcn-gru");
         (settings.train.batch, settings.model.dropout, settings.run.checkpoint_windows) = (8, 0.3, 3);
+        settings.train.batch_windows = 1 + number;
         let [whole, parts] = ["whole", "parts"].map(|name| folder.path().join(format!("{name}{number}")));
         run(&settings, &whole);
         run_in_pieces(&settings, &parts, &[5, 1, 7]);
@@ -200,6 +287,10 @@ fn what_batches_do_not_go_with_is_refused() {
         let error = problem("node-regression", "t-gcn", &|settings| settings.train.mode = mode);
         assert!(error.contains("train.mode=windows"), "{error}");
     }
+    let mut settings = settings(store.path(), "node-regression", "t-gcn");
+    (settings.train.mode, settings.train.batch_windows) = (Mode::Sequence, 2);
+    let error = RunContext::open(settings, store.clone()).err().unwrap().to_string();
+    assert!(error.starts_with("train.batch_windows: only sliding windows"), "{error}");
     let error = problem("node-regression", "t-gcn", &|settings| {
         (settings.parallel.workers, settings.parallel.strategy) = (2, "pts".into());
     });

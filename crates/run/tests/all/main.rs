@@ -12,6 +12,7 @@ mod flat;
 mod gpu;
 mod gradients;
 mod horizons;
+mod in_degrees;
 mod leaks;
 mod learns;
 mod modes;

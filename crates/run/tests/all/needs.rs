@@ -5,6 +5,7 @@ use std::sync::Arc;
 use kymo_graph::Progress;
 use kymo_graph::generate::{self, Params};
 use kymo_model::zoo;
+use kymo_plan::Assignment;
 use kymo_plan::price::Rates;
 use kymo_run::config::machine::Need;
 use kymo_run::schedule::{Division, Question};
@@ -46,6 +47,45 @@ fn estimates_are_what_is_taken() {
             }
         }
     }
+}
+
+/// What a batch of some vertices takes is what was estimated from a sample of batches: the vertices and edges
+/// that the largest one sees, and the bytes that a worker holds, on a graph whose vertices have few
+/// neighbours or many.
+#[test]
+fn batches_take_what_was_estimated() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut ratios = Vec::new();
+    for (number, (kind, edges)) in [("uniform", 6_000), ("power-law", 24_000)].into_iter().enumerate() {
+        let path = folder.path().join(number.to_string());
+        let params = Params { vertices: 12_000, edges, steps: 14, features: 4, ..Params::GENERIC };
+        let kind = generate::find(kind).unwrap();
+        let store = Arc::new(generate::write(kind, &params, &path, false, &Progress::silent()).unwrap());
+        for (model, layers, batch) in
+            [("t-gcn", 1, 1200), ("gcn-gru", 2, 600), ("gat-lstm", 1, 3000), ("graphsage-linear", 2, 2000)]
+        {
+            let mut settings = settings(&path, "node-regression", model);
+            (settings.model.hidden, settings.model.layers) = (32, layers);
+            (settings.train.batch, settings.run.memory) = (batch, "1kB".into());
+            let mut worker = Worker::open(settings, store.clone()).unwrap();
+            let context = worker.context.clone();
+            let epochs = context.trained_epochs(1, Assignment::InTurns(1));
+            let rate = worker.settings().train.learning_rate as f32;
+            for iteration in epochs.plan(0).iterations {
+                worker.iterate(&iteration, rate, false).unwrap();
+            }
+            let needs = needs(&context, 1).unwrap();
+            let of = |what: &str| needs.iter().find(|need| need.what == what).unwrap().bytes;
+            let outputs = 8 * (context.model.width() * store.vertices()) as u64;
+            let estimated = of("what a batch sees") + of("rows of a window") - outputs;
+            let ratio = estimated as f64 / worker.buffer_bytes() as f64;
+            // Of two layers, the estimate is coarser. Which threads take blocks is a matter of chance.
+            let within = if layers == 1 { 0.2 } else { 0.3 };
+            ratios.push((ratio, within, format!("{} {model} {layers} {batch}", kind.name())));
+        }
+    }
+    let is_off = |(ratio, within, _): &(f64, f64, String)| (ratio - 1.0).abs() > *within;
+    assert!(!ratios.iter().any(is_off), "{ratios:?}");
 }
 
 /// The plan of a worker has the rows of blocks below others in it, which are all held at once: it is no less

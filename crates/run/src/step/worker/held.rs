@@ -9,9 +9,9 @@ use crate::error::Result;
 use crate::halo::Stale;
 
 impl Worker {
-    /// Bytes of the buffers that steps take turns in.
+    /// Bytes of the buffers that steps take turns in, and of what batches are taken out of snapshots with.
     pub fn buffer_bytes(&self) -> usize {
-        self.runner.arena().bytes()
+        self.runner.arena().bytes() + self.runner.extraction().bytes()
     }
 
     /// How snapshots were held and read so far.

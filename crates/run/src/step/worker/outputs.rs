@@ -68,7 +68,7 @@ impl Worker {
             pass: Pass { epoch: self.epoch, trains: false },
             measures: false,
         };
-        let said = match self.context.batches {
+        let said = match self.context.vertex_batches().copied() {
             None => {
                 let (written, _, after) = self.say(run, &read)?;
                 (written, after)

@@ -24,8 +24,8 @@ use kymo_tensor::Shape;
 
 use super::{Goal, Says, Table, Tallies, Task, Truths};
 use crate::config::machine::Need;
-use crate::config::{Errors, Settings, Target};
-use crate::data::{Part, Split};
+use crate::config::{self, Errors, Settings, Target};
+use crate::data::{Part, Split, in_degrees};
 use crate::error::{Error, Result};
 use crate::forward::{Forward, Loss, Outputs};
 use columns::{Column, Columns, Making};
@@ -55,9 +55,14 @@ impl Task for Regression {
     }
 
     fn open(&self, store: &Arc<Store>, settings: &Settings) -> Result<Box<dyn Goal>> {
-        if !store.manifest().targets {
+        let degrees = match settings.task.signal {
+            config::Signal::Stored => None,
+            config::Signal::InDegree => Some(InDegrees::of(store)?),
+        };
+        if degrees.is_none() && !store.manifest().targets {
             let problem = format!(
-                "{} has no values to predict; ingest a signal (kymo ingest --signal) or choose another task",
+                "{} has no values to predict; ingest a signal (kymo ingest --signal), choose \
+                 task.signal=in-degree or another task",
                 store.path().display()
             );
             return Err(Error::settings("task.name", problem));
@@ -67,6 +72,7 @@ impl Task for Regression {
         let split = Split::by_time(store.steps().saturating_sub(furthest), settings)?;
         let mut goal = Values {
             store: store.clone(),
+            degrees,
             past: columns::past(settings)?,
             season: None,
             columns: Columns::default(),
@@ -103,6 +109,8 @@ impl Task for Regression {
 /// The task on one store.
 struct Values {
     store: Arc<Store>,
+    /// What is predicted where it is not what the store has.
+    degrees: Option<InDegrees>,
     split: Split,
     /// How far ahead values are predicted, ascending.
     horizons: Vec<usize>,
@@ -133,13 +141,44 @@ struct Values {
     forecasts: Mutex<BTreeMap<(&'static str, usize), Asked>>,
 }
 
+/// The in-degrees of all vertices, which follow from the snapshots: that of a step is known at that step, as
+/// a stored value is.
+struct InDegrees {
+    vertices: Vec<u32>,
+    steps: Vec<Vec<f32>>,
+}
+
+impl InDegrees {
+    fn of(store: &Store) -> Result<InDegrees> {
+        Ok(InDegrees { vertices: (0..store.vertices() as u32).collect(), steps: in_degrees(store)? })
+    }
+}
+
 /// A forecast, and the next step that it takes in.
 type Asked = (Step, Box<dyn Forecast>);
 
 impl Values {
+    /// The vertices that have a value at a step, and the values as they are.
+    fn stored(&self, step: Step) -> Result<(&[u32], &[f32])> {
+        match &self.degrees {
+            None => Ok(self.store.targets(step)?),
+            Some(degrees) => {
+                let values = degrees.steps.get(step).map_or(&[][..], |values| values);
+                Ok((&degrees.vertices[..values.len()], values))
+            }
+        }
+    }
+
+    /// What was read of the store need not stay in memory.
+    fn has_read(&self, vertices: &[u32], values: &[f32]) {
+        if self.degrees.is_none() {
+            self.store.has_read(size_of_val(vertices) + size_of_val(values));
+        }
+    }
+
     /// The vertices that have a value at a step, and the values.
     fn truth(&self, step: Step) -> Result<(&[u32], Vec<f32>)> {
-        let (vertices, values) = self.store.targets(step)?;
+        let (vertices, values) = self.stored(step)?;
         if let Some(at) = values.iter().position(|value| !value.is_finite()) {
             let name = self.store.ids()?.name(vertices[at]);
             let problem = format!(
@@ -151,7 +190,7 @@ impl Values {
         }
         let truth = values.iter().map(|&value| self.value(value)).collect();
         // Baselines go through all steps: what they have seen need not stay in memory.
-        self.store.has_read(size_of_val(vertices) + size_of_val(values));
+        self.has_read(vertices, values);
         Ok((vertices, truth))
     }
 
@@ -205,8 +244,8 @@ impl Values {
         };
         // All of them were found to be numbers at the beginning.
         let known = |step: Step| {
-            let (vertices, values) = self.store.targets(step)?;
-            self.store.has_read(size_of_val(vertices) + size_of_val(values));
+            let (vertices, values) = self.stored(step)?;
+            self.has_read(vertices, values);
             Ok((vertices, values))
         };
         self.columns.get(step, &making, known, |value| (self.value(value) - subtracted) / divided)
@@ -369,10 +408,15 @@ impl Goal for Values {
         }]
     }
 
+    fn held_bytes(&self) -> u64 {
+        let steps = self.degrees.iter().flat_map(|degrees| &degrees.steps);
+        steps.map(|step| size_of_val(&step[..]) as u64).sum()
+    }
+
     fn labelled(&self, _: Part, sample: Step) -> Result<Option<usize>> {
         let mut count = 0;
         for horizon in &self.horizons {
-            count += self.store.targets(sample + horizon)?.0.len();
+            count += self.stored(sample + horizon)?.0.len();
         }
         Ok(Some(count))
     }
