@@ -194,7 +194,8 @@ choice! {
 choice! {
     /// What a regression sees of a season.
     SeasonName {
-        /// The mean of a vertex at this phase of all seasons so far, of what is predicted and of the step itself.
+        /// The mean of a vertex at this phase of all seasons so far, of what is predicted and of the step
+        /// itself.
         Usual = "usual",
         /// The value of a season before what is predicted.
         Ago = "ago",

@@ -1,5 +1,5 @@
-//! What is known of a vertex where its values are predicted, beside the embedding: its last values, those of a
-//! season ago, what is usual at that phase of the season, and what the calendar says.
+//! What is known of a vertex where its values are predicted, beside the embedding: its last values, those of
+//! a season ago, what is usual at that phase of the season, and what the calendar says.
 
 use std::sync::Arc;
 
@@ -189,7 +189,7 @@ impl Values {
         let ago = each(self.season.is_some_and(|looks| looks.is_ago));
         let least = (self.samples + self.past + furthest + ago).saturating_mul(self.workers);
         self.columns = Columns::new(least, self.store.vertices(), self.store.steps());
-        // One more than is predicted: that of the step itself. What lies after the last step is asked for, too.
+        // One more than is predicted: that of the step itself. What lies after the last step is asked for.
         self.usuals = match each(self.season.is_some_and(|looks| looks.width.is_some())) {
             0 => Columns::default(),
             usual => Columns::new(

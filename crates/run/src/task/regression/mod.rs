@@ -49,8 +49,8 @@ impl Task for Regression {
 
     fn about(&self) -> &'static str {
         "a value of every vertex at the next step, or at several (task.horizons); baselines: its last value, \
-         its mean, a blend of both, the value of a season ago, the mean of all seasons, linear autoregression, \
-         the mean of training"
+         its mean, a blend of both, the value of a season ago, the mean of all seasons, linear \
+         autoregression, the mean of training"
     }
 
     fn metrics(&self) -> &'static [&'static str] {

@@ -38,8 +38,8 @@ impl Usual {
         })
     }
 
-    /// The mean of each vertex at the phase of `step`, out of the vertices that have a value at each step, and
-    /// these values as `scaled` makes them; NaN where there is none.
+    /// The mean of each vertex at the phase of `step`, out of the vertices that have a value at each step,
+    /// and these values as `scaled` makes them; NaN where there is none.
     pub fn means<'a, V: AsRef<[f32]>>(
         self,
         step: Step,
