@@ -43,6 +43,7 @@ OFF = ["--set", "task.season=off"]
 KYMO = {
     "kymo, default": [],
     "kymo, dcrnn, 64 columns": WIDE,
+    "kymo, default, without a season": OFF,
     "kymo, dcrnn, 64 columns, without a season": [*WIDE, *OFF],
     "kymo, dcrnn, without a season": ["--model", "dcrnn", "--window", "12", "--set", "parallel.windows=32",
                                       *OFF],
