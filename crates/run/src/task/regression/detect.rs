@@ -33,13 +33,16 @@ const LEFT: f64 = 0.97;
 const VERTICES: usize = 32;
 const LAGS: usize = 8;
 
+/// Of many tried seasons one is good by chance: what was found has to leave little of the error of more
+/// vertices, too, with as many numbers as this.
+const LEFT_OF_ALL: f64 = 0.98;
+const NUMBERS: usize = 1 << 18;
+
 /// The season and width that did best, if one is worth looking at.
 pub fn detect(signal: &Signal<'_>) -> Result<Option<Usual>> {
     let rows = seasonal::rows(signal)?;
     let seasons = candidates(&rows, signal.horizon);
-    let stride = rows.first().map_or(1, |row| row.len().div_ceil(VERTICES).max(1));
-    let few: Vec<Vec<f32>> = rows.iter().map(|row| row.iter().step_by(stride).copied().collect()).collect();
-    let trial = Trial::new(few, signal.horizon);
+    let trial = Trial::of_some(&rows, VERTICES, signal.horizon);
     let best = |tried: &mut dyn Iterator<Item = Usual>| {
         let left = tried.filter_map(|usual| Some((trial.left(usual)?, usual)));
         left.min_by(|one, other| one.0.total_cmp(&other.0))
@@ -54,7 +57,9 @@ pub fn detect(signal: &Signal<'_>) -> Result<Option<Usual>> {
     let most = (season / PART).min(season - signal.horizon);
     let widths = WIDTHS.into_iter().filter(|&width| width <= most);
     let found = best(&mut widths.map(|width| Usual { season, width }));
-    Ok(found.filter(|(left, _)| *left < LEFT).map(|(_, usual)| usual))
+    let Some((_, usual)) = found.filter(|(left, _)| *left < LEFT) else { return Ok(None) };
+    let all = Trial::of_some(&rows, NUMBERS / rows.len().max(1), signal.horizon);
+    Ok(all.left(usual).filter(|&left| left < LEFT_OF_ALL).map(|_| usual))
 }
 
 /// Steps after which values come back closer than after any number near it, and than after half of it.
@@ -88,6 +93,13 @@ struct Trial {
 }
 
 impl Trial {
+    /// Of this many vertices of all at most.
+    fn of_some(rows: &[Vec<f32>], vertices: usize, horizon: usize) -> Trial {
+        let stride = rows.first().map_or(1, |row| row.len().div_ceil(vertices.max(1)).max(1));
+        let some = |row: &Vec<f32>| row.iter().step_by(stride).copied().collect();
+        Trial::new(rows.iter().map(some).collect(), horizon)
+    }
+
     fn new(rows: Vec<Vec<f32>>, horizon: usize) -> Trial {
         let mut sums = vec![vec![0.0f64; rows.first().map_or(0, Vec::len)]];
         for row in &rows {
