@@ -151,6 +151,12 @@ section! {
         /// a number, or auto: those of a window, at least 8 and at most 16. 0: none, nor those of a season
         /// ago.
         past: String = "auto".into(),
+        /// What a regression sees of a season after which values come back, where there is one and past
+        /// values are looked at.
+        season: SeasonName = SeasonName::Both,
+        /// Whether a regression sees the hour of the day, the day of the week and the month of the year of
+        /// what it predicts.
+        calendar: CalendarName = CalendarName::Auto,
         /// What a regression is trained on.
         target: Target = Target::Standardised,
         /// What a regression keeps small.
@@ -195,6 +201,32 @@ choice! {
         Squared = "squared",
         /// Themselves: the middle of what may come is predicted.
         Absolute = "absolute",
+    }
+}
+
+choice! {
+    /// What a regression sees of a season.
+    SeasonName {
+        /// The mean of a vertex at this phase of all seasons so far, of what is predicted and of the step
+        /// itself.
+        Usual = "usual",
+        /// The value of a season before what is predicted.
+        Ago = "ago",
+        /// Both.
+        Both = "both",
+        /// Nothing.
+        Off = "off",
+    }
+}
+
+choice! {
+    /// What a regression sees of the calendar.
+    CalendarName {
+        /// What varies, where steps have times of a known unit and are equally long, and training has seen it
+        /// twice.
+        Auto = "auto",
+        /// Nothing.
+        Off = "off",
     }
 }
 

@@ -207,6 +207,7 @@ fn what_was_measured_is_checked() {
         ("measured.task", 2, 0.0),
         ("measured.task", 3, 1.0),
         ("measured.task", 3, -5.0),
+        ("measured.task", 6, 0.5),
         ("measured.inputs", 1, f32::INFINITY),
         ("measured.task", usize::MAX, 0.0),
         ("measured.inputs", usize::MAX, 0.0),

@@ -62,8 +62,16 @@ fn assert_close(found: &Seen, expected: &Seen, what: &str) {
     }
 }
 
+/// Fails unless batches of this many vertices come to what whole windows come to.
+pub fn check(settings: &Settings, store: &Arc<Store>, batch: usize) {
+    let (expected, mut settings) = (alone(settings, store, 1), settings.clone());
+    settings.train.batch = batch;
+    let found = alone(&settings, store, store.vertices().div_ceil(batch));
+    assert_close(&found, &expected, &format!("batches of {batch}"));
+}
+
 /// Settings whose updates show gradients as they are.
-fn plain(store: &Store, task: &str, model: &str) -> Settings {
+pub fn plain(store: &Store, task: &str, model: &str) -> Settings {
     let mut settings = settings(store.path(), task, model);
     settings.train.optimiser = OptimiserName::Sgd;
     (settings.train.learning_rate, settings.train.clip) = (0.05, 0.0);

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use kymo_graph::snapshot::{Edge, Snapshot};
 use kymo_graph::store::{FeatureFacts, FeatureKind, Fixed, Plan, SparseFeatures, Writer};
+use kymo_graph::time::TimeUnit;
 use kymo_graph::{FeatureChange, Ids, Progress, StepData, StepEdges, Store, Vertex};
 use kymo_plan::Iteration;
 use kymo_plan::strategy::{self, Scheme, Strategy};
@@ -49,7 +50,14 @@ pub struct Sketch {
     pub fixed: Fixed,
     /// The names of classes.
     pub classes: Vec<String>,
+    /// What times count.
+    pub unit: TimeUnit,
+    /// When a step begins and ends; nothing is known of it without.
+    pub time: Option<fn(usize) -> [f64; 2]>,
 }
+
+/// Steps of eight hours: three of them make a day.
+const HOURS: fn(usize) -> [f64; 2] = |step| [step, step + 1].map(|step| 28_800.0 * step as f64);
 
 impl Sketch {
     /// Random data: most edges stay from one step to the next, so that they have a past, and all counts
@@ -89,7 +97,20 @@ impl Sketch {
             });
         }
         let classes = vec!["left".into(), "right".into()];
-        Sketch { vertices, moments, fixed: Fixed::default(), classes }
+        let (fixed, unit, time) = (Fixed::default(), TimeUnit::S, Some(HOURS));
+        Sketch { vertices, moments, fixed, classes, unit, time }
+    }
+
+    /// The same with values that come back after a season, each vertex with its own, below some noise.
+    pub fn seasonal(mut self, season: usize) -> Sketch {
+        let random = Random::new(31);
+        for (step, moment) in self.moments.iter_mut().enumerate() {
+            for (vertex, value) in &mut moment.targets {
+                let of_season = random.stream(u64::from(*vertex)).share((step % season) as u64);
+                *value = 0.2 * *value + 10.0 * of_season as f32;
+            }
+        }
+        self
     }
 
     /// The same with one of five columns for each vertex instead of features that change.
@@ -164,16 +185,19 @@ impl Sketch {
         };
         let features = FeatureFacts { kind, width: width as u64, segments: 1 };
         let classes = self.classes.clone();
-        writer.plan(Plan { directed: true, features, classes, ..Plan::default() });
+        writer.plan(Plan { directed: true, features, classes, time_unit: self.unit, ..Plan::default() });
         writer.add_vertices(ids).unwrap();
         writer.fixed(&self.fixed).unwrap();
-        for moment in &self.moments {
+        for (step, moment) in self.moments.iter().enumerate() {
+            let [begin, end] = self.time.map_or([0.0; 2], |time| time(step));
             let weighted = |pair: &(Vertex, Vertex)| {
                 (Edge::new(pair.0, pair.1), moment.weights.get(pair).copied().unwrap_or(1.0))
             };
             let edges = moment.edges.iter().map(weighted).collect();
             writer
                 .push(StepData {
+                    begin,
+                    end,
                     edges: StepEdges::All(Snapshot::from_weighted(edges)),
                     features: FeatureChange::All(moment.features.clone()),
                     targets: moment.targets.clone(),

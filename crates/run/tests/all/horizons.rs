@@ -80,7 +80,8 @@ fn values_of_a_season_ago_are_known_where_there_is_a_season() {
     let mut settings = regression(&path, "2");
     settings.task.horizons = "1..2".into();
     let mut worker = Worker::open(settings.clone(), store).unwrap();
-    assert_eq!(worker.replica.params.get("head.past").unwrap().len(), (2 + 2) * 2);
+    // The last two; a season before each that is predicted; what is usual at the step, and at each.
+    assert_eq!(worker.replica.params.get("head.past").unwrap().len(), (2 + 2 + 3) * 2);
     let begun = evaluate(&mut worker, Part::Test).unwrap();
     assert!(begun.metrics["mse"] < 0.01, "{:?}", begun.metrics);
     assert!(begun.baselines["last-value"]["mse"] > 5.0);

@@ -24,7 +24,7 @@ fn measured(store: &Path, task: &str, model: &str, features: Features) -> Settin
 }
 
 /// Everything that training leaves behind: the losses of the epochs, and the last parameters.
-fn training(settings: &Settings, path: &Path) -> (Vec<u64>, Vec<(String, Vec<u32>)>) {
+pub fn training(settings: &Settings, path: &Path) -> (Vec<u64>, Vec<(String, Vec<u32>)>) {
     let (lines, _) = run(settings, path);
     let arrays = Checkpoint::read(&Folder::checkpoint_of(path)).unwrap().arrays;
     let parameters = arrays.into_iter().filter(|(name, _)| name.starts_with("parameter."));
@@ -36,7 +36,7 @@ fn training(settings: &Settings, path: &Path) -> (Vec<u64>, Vec<(String, Vec<u32
 }
 
 /// The steps that training may look at: up to the truth of its last sample.
-fn seen_in_training(settings: &Settings, worker: &Worker) -> usize {
+pub fn seen_in_training(settings: &Settings, worker: &Worker) -> usize {
     let name = settings.task.name.as_str();
     let horizon = match name == kymo_run::config::LINK_PREDICTION || is_of_edges(name) {
         true => 1,
@@ -82,7 +82,7 @@ fn what_comes_after_training_does_not_change_it() {
 }
 
 /// What a model says at a sample, as it would be written: for links with the history of the pairs.
-fn says(worker: &mut Worker, sample: usize) -> (Vec<Vec<u32>>, Vec<Vec<String>>) {
+pub fn says(worker: &mut Worker, sample: usize) -> (Vec<Vec<u32>>, Vec<Vec<String>>) {
     let outputs = outputs(worker, sample..sample + 1).pop().unwrap();
     let table = worker.goal().table(sample, Says::Model(&outputs, &worker.replica.params), 1000).unwrap();
     (table.vertices, table.values)

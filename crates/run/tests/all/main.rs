@@ -27,6 +27,7 @@ mod repeated;
 mod resume;
 mod scheduled;
 mod seams;
+mod season;
 mod stages;
 mod stale;
 mod stale_room;

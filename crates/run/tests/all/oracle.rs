@@ -131,7 +131,7 @@ fn uneven(seed: u64, vertices: usize, steps: usize) -> Sketch {
 }
 
 /// Settings whose updates show gradients as they are.
-fn plain(store: &Path, task: &str, model: &str) -> Settings {
+pub fn plain(store: &Path, task: &str, model: &str) -> Settings {
     let mut settings = settings(store, task, model);
     settings.train.optimiser = OptimiserName::Sgd;
     settings.train.learning_rate = 0.05;
@@ -142,7 +142,7 @@ fn plain(store: &Path, task: &str, model: &str) -> Settings {
 }
 
 /// Fails unless all workers of a strategy compute what one computes.
-fn check(settings: &Settings, store: &Arc<Store>, strategy: &str, workers: usize) {
+pub fn check(settings: &Settings, store: &Arc<Store>, strategy: &str, workers: usize) {
     let has_groups = !matches!(find(strategy).unwrap().scheme, Scheme::Cells { .. });
     if has_groups && settings.train.mode == Mode::Truncated && workers > 1 {
         return;

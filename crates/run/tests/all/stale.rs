@@ -105,7 +105,8 @@ fn rows_that_have_not_changed_are_current_and_their_gradients_come_back() {
 fn rows_that_may_be_off_save_bytes_and_training_still_learns() {
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("store");
-    Sketch::random(33, 40, 14).write(&store);
+    // Without the hours of the day, which change where training of so little ends up.
+    Sketch { time: None, ..Sketch::random(33, 40, 14) }.write(&store);
     for (model, strategy) in [("t-gcn", "pts"), ("gat-lstm", "vertex-hash"), ("dcrnn", "vertex-greedy")] {
         let mut settings = shared(&store, model, strategy, 3, "off");
         settings.train.epochs = 8;

@@ -57,7 +57,7 @@ pub struct Making {
 impl Making {
     /// The column of a step, each value `scaled`, out of the vertices that have a value at each step,
     /// ascending, and these values.
-    fn column<'a>(
+    pub fn column<'a>(
         &self,
         step: Step,
         known: impl Fn(Step) -> Result<(&'a [Vertex], &'a [f32])>,
@@ -133,13 +133,7 @@ impl Columns {
     }
 
     /// The column of a step, made unless it was kept. What was not asked for the longest makes room for it.
-    pub fn get<'a>(
-        &self,
-        step: Step,
-        making: &Making,
-        known: impl Fn(Step) -> Result<(&'a [Vertex], &'a [f32])>,
-        scaled: impl Fn(f32) -> f32 + Sync,
-    ) -> Result<Arc<Column>> {
+    pub fn get(&self, step: Step, make: impl FnOnce() -> Result<Column>) -> Result<Arc<Column>> {
         let lock = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let found = |kept: &mut Kept| {
             kept.asked += 1;
@@ -151,7 +145,7 @@ impl Columns {
             return Ok(column);
         }
         // Not under the lock: threads that help with it may themselves come here.
-        let column = Arc::new(making.column(step, known, scaled)?);
+        let column = Arc::new(make()?);
         let mut kept = lock();
         let asked = kept.asked;
         kept.columns.insert(step, (asked, column.clone()));
@@ -241,7 +235,8 @@ mod tests {
         let making = Making { vertices: 1, reach: 1, missing: 0.0 };
         let columns = Columns { room: 2, ..Columns::default() };
         for step in [0, 1, 0, 2, 0, 1, 2] {
-            let column = columns.get(step, &making, known, |value| value * step as f32).unwrap();
+            let column =
+                columns.get(step, || making.column(step, known, |value| value * step as f32)).unwrap();
             assert_eq!(values(&column), [1.5 * step as f32]);
         }
         // 2 takes the place of 1, then 1 that of 2, and 2 that of 0.

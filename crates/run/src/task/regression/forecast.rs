@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use kymo_graph::Step;
 
-use super::{autoregression, blend, latest, seasonal};
+use super::{autoregression, blend, latest, seasonal, usual};
 use crate::error::Result;
 
 /// A kind of forecast.
@@ -25,6 +25,7 @@ pub const ALL: &[Kind] = &[
     Kind { name: "vertex-mean", fit: latest::vertex_mean },
     Kind { name: "blend", fit: blend::fit },
     Kind { name: "seasonal", fit: seasonal::fit },
+    Kind { name: "seasonal-mean", fit: usual::fit },
     Kind { name: "autoregression", fit: autoregression::fit },
 ];
 

@@ -12,9 +12,9 @@ use super::columns::Column;
 use crate::error::Result;
 use crate::forward::{Forward, Loss, OwnRows};
 
-/// Parameters: of the embedding, of nothing, and of known values: the last ones, the newest first, and those
-/// of a season ago.
-pub const NAMES: [&str; 3] = ["head.weight", "head.bias", "head.past"];
+/// Parameters: of the embedding, of nothing, of known values (the last ones, the newest first, those of a
+/// season ago, what is usual), and of the calendar.
+pub const NAMES: [&str; 4] = ["head.weight", "head.bias", "head.past", "head.calendar"];
 
 /// What the embedding says.
 pub fn head(tape: &mut Tape<'_>, embedding: Var, extra: &[Var]) -> Computed<Var> {
@@ -25,6 +25,8 @@ pub fn head(tape: &mut Tape<'_>, embedding: Var, extra: &[Var]) -> Computed<Var>
 struct Sample {
     /// What is known of each vertex beside the embedding.
     known: Vec<Arc<Resident>>,
+    /// What the calendar says, the same of every vertex.
+    time: Vec<Arc<Resident>>,
     /// What came, for each horizon.
     truth: Vec<Arc<Resident>>,
     /// The weight of each row, for each horizon, unless all count.
@@ -43,7 +45,13 @@ impl Sample {
         extra: &[Var],
         scale: f32,
     ) -> Computed<Var> {
-        let mut prediction = head(tape, embedding, extra)?;
+        let mut extra = extra.to_vec();
+        if !self.time.is_empty() {
+            let time = tape.held_columns(&self.time, 0..1)?;
+            let of_time = tape.matmul(time, extra[3])?;
+            extra[1] = tape.add(extra[1], of_time)?;
+        }
+        let mut prediction = head(tape, embedding, &extra)?;
         if !self.known.is_empty() {
             let known = tape.held_columns(&self.known, rows.clone())?;
             let of_known = tape.matmul(known, extra[2])?;
@@ -116,8 +124,9 @@ impl Values {
         for &(place, step) in at {
             let own = forward.own(place);
             let is_absolute = self.is_absolute;
+            let time = self.time_of(step)?.into_iter().map(|value| Arc::new(vec![value].into())).collect();
             let mut sample =
-                Sample { known: Vec::new(), truth: Vec::new(), weights: Vec::new(), is_absolute };
+                Sample { known: Vec::new(), time, truth: Vec::new(), weights: Vec::new(), is_absolute };
             for known in self.known_columns(step)? {
                 sample.known.push(of_rows(&known.values, &own));
             }

@@ -6,12 +6,16 @@
 
 mod autoregression;
 mod blend;
+mod calendar;
 mod columns;
+mod detect;
 mod forecast;
+mod known;
 mod latest;
 mod loss;
 mod seasonal;
 mod start;
+mod usual;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -28,8 +32,10 @@ use crate::config::{self, Errors, Settings, Target};
 use crate::data::{Part, Split, in_degrees};
 use crate::error::{Error, Result};
 use crate::forward::{Forward, Loss, Outputs};
-use columns::{Column, Columns, Making};
+use calendar::Calendar;
+use columns::Columns;
 use forecast::{Forecast, Signal};
+use known::Looks;
 use loss::{NAMES, head};
 use start::Start;
 
@@ -43,7 +49,8 @@ impl Task for Regression {
 
     fn about(&self) -> &'static str {
         "a value of every vertex at the next step, or at several (task.horizons); baselines: its last value, \
-         its mean, a blend of both, the value of a season ago, linear autoregression, the mean of training"
+         its mean, a blend of both, the value of a season ago, the mean of all seasons, linear \
+         autoregression, the mean of training"
     }
 
     fn metrics(&self) -> &'static [&'static str] {
@@ -75,7 +82,9 @@ impl Task for Regression {
             degrees,
             past: columns::past(settings)?,
             season: None,
+            calendar: Calendar::default(),
             columns: Columns::default(),
+            usuals: Columns::default(),
             samples: if settings.loss_at_all() { settings.train.window } else { 1 },
             workers: settings.parallel.workers,
             start: OnceLock::new(),
@@ -98,9 +107,7 @@ impl Task for Regression {
         // What is no number is found now, not when the test comes to it.
         (0..goal.store.steps()).try_for_each(|step| goal.truth(step).map(drop))?;
         goal.measure(settings.task.target == Target::Standardised)?;
-        if goal.past > 0 {
-            goal.season = goal.with_signal(furthest, seasonal::season)?.that_is_better();
-        }
+        goal.look(&settings.task)?;
         goal.make_room();
         Ok(Box::new(goal))
     }
@@ -116,10 +123,14 @@ struct Values {
     horizons: Vec<usize>,
     /// How many past values of a vertex its predictions are made of, beside the embedding.
     past: usize,
-    /// Steps after which values come back, if they do: a prediction is made of those a season ago, too.
-    season: Option<usize>,
+    /// Where values come back after a season, what is looked at of it.
+    season: Option<Looks>,
+    /// What is looked at of the time of a step that is predicted.
+    calendar: Calendar,
     /// The values of the steps that were last asked for.
     columns: Columns,
+    /// What was last asked for of what is usual at a step.
+    usuals: Columns,
     /// Samples of a window.
     samples: usize,
     /// Workers of this process, each of which goes through windows of its own.
@@ -229,52 +240,6 @@ impl Values {
         samples.flat_map(|sample| self.horizons.iter().map(move |horizon| sample + horizon)).collect()
     }
 
-    /// The parameters of the head.
-    fn names(&self) -> &'static [&'static str] {
-        if self.past == 0 { &NAMES[..2] } else { &NAMES }
-    }
-
-    /// The values of a step.
-    fn column(&self, step: Step) -> Result<Arc<Column>> {
-        let (subtracted, divided) = self.scale;
-        let making = Making {
-            vertices: self.store.vertices(),
-            reach: self.past.max(1),
-            missing: (self.mean - subtracted) / divided,
-        };
-        // All of them were found to be numbers at the beginning.
-        let known = |step: Step| {
-            let (vertices, values) = self.stored(step)?;
-            self.has_read(vertices, values);
-            Ok((vertices, values))
-        };
-        self.columns.get(step, &making, known, |value| (self.value(value) - subtracted) / divided)
-    }
-
-    /// How many columns are known of a sample.
-    fn known(&self) -> usize {
-        self.past + self.season.map_or(0, |_| self.horizons.len())
-    }
-
-    /// What is known at a step: the past values, the newest first (those before the first step are like its
-    /// own), and the values of a season before each that is to be predicted.
-    fn known_columns(&self, step: Step) -> Result<Vec<Arc<Column>>> {
-        let past = (0..self.past).map(|ago| step.saturating_sub(ago));
-        let of_season = self.season.into_iter().flat_map(|season| {
-            // Before the first season there is the last value.
-            self.horizons.iter().map(move |horizon| (step + horizon).checked_sub(season).unwrap_or(step))
-        });
-        past.chain(of_season).map(|step| self.column(step)).collect()
-    }
-
-    /// Keeps as many columns as windows that follow each other have in common.
-    fn make_room(&mut self) {
-        let furthest = self.horizon();
-        let of_season = self.season.map_or(0, |_| self.samples + furthest);
-        let least = (self.samples + self.past + furthest + of_season).saturating_mul(self.workers);
-        self.columns = Columns::new(least, self.store.vertices(), self.store.steps());
-    }
-
     /// What is made of the values as baselines see them, some steps ahead.
     fn with_signal<T>(&self, horizon: usize, make: impl FnOnce(&Signal<'_>) -> Result<T>) -> Result<T> {
         let known = |step: Step| self.truth(step);
@@ -321,16 +286,22 @@ impl Values {
             Says::Model(outputs, params) => (outputs, params),
         };
         let (count, (mean, deviation)) = (self.horizons.len(), self.scale);
-        let known = self.known_columns(sample)?;
-        let weights = match known.len() {
-            0 => &[][..],
+        let (known, time) = (self.known_columns(sample)?, self.time_of(sample)?);
+        let weights = |name: &str, columns: usize| match columns {
+            0 => Ok(&[][..]),
             columns => params
-                .get(NAMES[2])
+                .get(name)
                 .filter(|weights| weights.len() == columns * count)
-                .ok_or_else(|| Error::Bug(format!("{} of the model are missing, or too few", NAMES[2])))?,
+                .ok_or_else(|| Error::Bug(format!("{name} of the model are missing, or too few"))),
         };
+        let (weights, of_time) = (weights(NAMES[2], known.len())?, weights(NAMES[3], time.len())?);
         let of = |number: usize| {
             let mut said: Vec<f32> = outputs.iter().skip(number).step_by(count).copied().collect();
+            if !time.is_empty() {
+                let parts = time.iter().zip(of_time.iter().skip(number).step_by(count));
+                let sum: f32 = parts.map(|(value, weight)| value * weight).sum();
+                said.iter_mut().for_each(|said| *said += sum);
+            }
             for (column, &weight) in known.iter().zip(weights.iter().skip(number).step_by(count)) {
                 let both = said.iter_mut().zip(column.values.iter());
                 both.for_each(|(sum, value)| *sum = value.mul_add(weight, *sum));
@@ -355,23 +326,26 @@ impl Goal for Values {
             let (shape, initial) = (Shape::new(self.known(), count), Initial::Constant(0.0));
             slots.push(Slot { name: NAMES[2].into(), shape, initial });
         }
+        if self.names().len() > 3 {
+            let (shape, initial) = (Shape::new(self.calendar.columns(), count), Initial::Constant(0.0));
+            slots.push(Slot { name: NAMES[3].into(), shape, initial });
+        }
         slots
     }
 
     fn measured(&self) -> Vec<f32> {
-        vec![self.mean, self.scale.0, self.scale.1, self.season.unwrap_or(0) as f32]
+        let season = self.season.map_or([0.0; 3], Looks::numbers);
+        [&[self.mean, self.scale.0, self.scale.1][..], &season, &[self.calendar.number()]].concat()
     }
 
     fn adopt(&mut self, measured: &[f32]) -> bool {
-        let &[mean, subtracted, divided, season] = measured else { return false };
-        let are_numbers = measured.iter().all(|number| number.is_finite());
-        // A season is looked back on from the furthest value that is predicted.
-        let is_season = season == 0.0 || (season > self.horizon() as f32 && season < 1e6);
-        if !are_numbers || divided <= 0.0 || !is_season {
+        let (&[mean, subtracted, divided], looks) = measured.split_first_chunk().unwrap_or((&[0.0; 3], &[]));
+        let Some((season, calendar)) = known::looks(looks, self.horizon()) else { return false };
+        if !measured.iter().all(|number| number.is_finite()) || divided <= 0.0 {
             return false;
         }
         (self.mean, self.scale) = (mean, (subtracted, divided));
-        (self.season, self.is_adopted) = ((season > 0.0).then_some(season as usize), true);
+        (self.season, self.calendar, self.is_adopted) = (season, calendar, true);
         self.make_room();
         true
     }
@@ -403,7 +377,7 @@ impl Goal for Values {
         let column = Columns::bytes(self.store.vertices()) as u64;
         vec![Need {
             what: "values of a few steps",
-            bytes: column.saturating_mul(self.columns.room() as u64),
+            bytes: column.saturating_mul((self.columns.room() + self.usuals.room()) as u64),
             lower: "task.past or task.horizons",
         }]
     }

@@ -44,8 +44,8 @@ impl Season {
     }
 }
 
-/// The steps after which values come back the closest, of some vertices in the training part.
-pub fn season(signal: &Signal<'_>) -> Result<Season> {
+/// The values of some vertices in the training part, step by step: one that is missing is the last before it.
+pub fn rows(signal: &Signal<'_>) -> Result<Vec<Vec<f32>>> {
     let stride = signal.vertices.div_ceil(VERTICES).max(1);
     // All that the truth of training reaches, the newest of it.
     let end = signal.train.end + signal.horizon;
@@ -58,6 +58,12 @@ pub fn season(signal: &Signal<'_>) -> Result<Season> {
             rows.push(latest.last.iter().step_by(stride).copied().collect());
         }
     }
+    Ok(rows)
+}
+
+/// The steps after which values come back the closest, of some vertices in the training part.
+pub fn season(signal: &Signal<'_>) -> Result<Season> {
+    let rows = rows(signal)?;
     let longest = (rows.len() / 2).min(LONGEST);
     let error = |season: usize| {
         let pairs = rows.iter().zip(&rows[season..]);
