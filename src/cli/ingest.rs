@@ -88,8 +88,8 @@ pub struct Ingest {
     #[arg(long, help_heading = "Reading")]
     bipartite: bool,
 
-    /// Features of edges, by the names or the numbers of their columns: means over the events of a vertex in a
-    /// step become columns of it; none leaves them out [default: all that jodie has, the further numbers of
+    /// Features of edges, by the names or the numbers of their columns: means over the events of a vertex in
+    /// a step become columns of it; none leaves them out [default: all that jodie has, the further numbers of
     /// tgb, none elsewhere]
     #[arg(long, value_delimiter = ',', value_name = "COLUMNS|none", help_heading = "Edges")]
     edge_features: Option<Vec<String>>,

@@ -246,7 +246,7 @@ fn events_with_labels_and_features_become_those_of_vertices() {
     assert_eq!(said["edge_features"], serde_json::json!(["f0", "f1"]));
     assert_eq!(said["feature_columns"][3], "mean of 'f1' over events at it");
     let shown = bench.done("inspect both").out;
-    assert!(shown.contains("2 features as means over the events of a vertex in a step: f0, f1"), "{shown}");
+    assert!(shown.contains("of edges          2 features, as means by vertex and step: f0, f1"), "{shown}");
     for none in ["--edge-features none", "--features none"] {
         bench.json(&format!("ingest jodie.csv --window 3 {none} -o none --overwrite"));
         let store = Store::open(&bench.path("none")).unwrap();

@@ -112,8 +112,8 @@ impl EventLog {
         self.events.push(event);
     }
 
-    /// Gives the event added last a row to carry, unless an edge disappears; false when rows in memory have run
-    /// out of numbers.
+    /// Gives the event added last a row to carry, unless an edge disappears; false when rows in memory have
+    /// run out of numbers.
     pub fn load(&mut self, row: &[f32]) -> bool {
         debug_assert_eq!(row.len(), self.width);
         let number = self.rows.len() / self.width.max(1);

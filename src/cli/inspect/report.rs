@@ -142,10 +142,7 @@ fn features(stats: &Stats, fact: &mut impl FnMut(&str, String)) {
     if !stats.features.of_edges.is_empty() {
         let names = &stats.features.of_edges;
         let count = plural(names.len() as u64, ["feature", "features"]);
-        fact(
-            "of edges",
-            format!("{count} as means over the events of a vertex in a step: {}", listed(names)),
-        );
+        fact("of edges", format!("{count}, as means by vertex and step: {}", listed(names)));
     }
     if stats.features.bytes.stored > 0 {
         fact("features, bytes", sizes(stats.features.bytes, stats.steps, "with all rows at every step"));

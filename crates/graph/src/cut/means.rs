@@ -1,9 +1,9 @@
-//! Features of the edges of one step as columns of vertices: of each vertex the mean over the events that lead
-//! to it, and the mean over those that begin at it.
+//! Features of the edges of one step as columns of vertices: of each vertex the mean over the events that
+//! lead to it, and the mean over those that begin at it.
 //!
 //! Sums are taken in double precision in the order of time, as those of weights are. Where the ends of an
-//! event are not told apart (undirected graphs), or where a vertex is always at the same end (bipartite ones),
-//! there is one mean over all events of the vertex.
+//! event are not told apart (undirected graphs), or where a vertex is always at the same end (bipartite
+//! ones), there is one mean over all events of the vertex.
 
 use super::fold::Folder;
 use crate::event::Event;

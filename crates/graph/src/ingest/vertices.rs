@@ -143,8 +143,8 @@ impl Arranged {
                 return Ok((kind, width));
             }
             FeatureKind::Sparse => {
-                let problem = "features of edges cannot stand beside a file of sparse features; pass none, or \
-                               --feature-layout dense";
+                let problem = "features of edges cannot stand beside a file of sparse features; pass none, \
+                               or --feature-layout dense";
                 return Err(Error::settings("--edge-features", problem));
             }
         };
@@ -156,7 +156,7 @@ impl Arranged {
         let degrees = if kind == FeatureKind::Degrees { "degrees of each step, and " } else { "" };
         let ends = if apart { "events to and from a vertex" } else { "the events of a vertex" };
         self.notes.push(format!(
-            "features: {degrees}means of {} feature(s) of edges over {ends} in each step (see --edge-features)",
+            "features: {degrees}means of {} feature(s) of edges over {ends} in each step (--edge-features)",
             carried.len()
         ));
         let width = columns.width();
@@ -239,8 +239,8 @@ impl Arranged {
         Err(Error::settings("signal", problem))
     }
 
-    /// Completes a step, which has its edges, with what is known about its vertices. `means` are those of what
-    /// its events carry.
+    /// Completes a step, which has its edges, with what is known about its vertices. `means` are those of
+    /// what its events carry.
     pub fn complete(&mut self, step: Step, means: Rows, data: &mut StepData) {
         if let Some(rows) = self.first.take() {
             data.features = FeatureChange::All(rows);

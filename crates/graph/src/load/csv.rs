@@ -73,8 +73,8 @@ fn told(given: &[String], features: &EdgeFeatures) -> Result<Layout> {
     if let Some((name, _)) = unknown {
         let again = roles(&[name])[0].is_some();
         let problem = if again { "means what one before it means" } else { "is not the name of a column" };
-        let known = "source, target, time, step, weight, source_label, target_label, op, what --edge-features names, \
-             and _ for one to skip";
+        let known = "source, target, time, step, weight, source_label, target_label, op, what \
+                     --edge-features names, and _ for one to skip";
         return Err(Error::settings("--columns", format!("'{name}' {problem}; known are {known}")));
     }
     Layout::named(given).map_err(|problem| Error::settings("--columns", problem))

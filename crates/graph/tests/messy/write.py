@@ -286,7 +286,10 @@ put(
 put(
     "comments-tgb.csv",
     table(
-        [(t, name(a), name(b), 1, 5 + a * b % 90, "en" if a % 3 else "de", (b - a) / 8) for a, b, t in graph(61)],
+        [
+            (t, name(a), name(b), 1, 5 + a * b % 90, "en" if a % 3 else "de", (b - a) / 8)
+            for a, b, t in graph(61)
+        ],
         header="ts,src,dst,w,words,language,score",
     ),
     "time,source,target,weight,_,_,_",
