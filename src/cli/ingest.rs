@@ -65,8 +65,8 @@ pub struct Ingest {
     self_loops: SelfLoops,
 
     /// What the columns of a table are, in their order, where they cannot be told or were told wrongly:
-    /// source, target, time, step, weight, source_label, target_label, and _ for one to skip; a header is
-    /// skipped
+    /// source, target, time, step, weight, source_label, target_label, names for --edge-features, and _ for
+    /// one to skip; a header is skipped
     #[arg(long, value_delimiter = ',', value_name = "NAMES", help_heading = "Reading")]
     columns: Option<Vec<String>>,
     /// The character between fields: a character, or tab, comma, semicolon, space

@@ -135,6 +135,14 @@ fn sorting_on_disk_gives_the_same_store() {
         assert_eq!(roomy.snapshot(t).unwrap(), tight.snapshot(t).unwrap());
     }
     assert_eq!(bench.names(), ["events.txt", "roomy", "tight"]);
+    only_files_of_a_store(&bench, "tight");
+}
+
+/// Fails where what was sorted on disk is still there.
+fn only_files_of_a_store(bench: &Bench, name: &str) {
+    for name in bench.files(name).keys() {
+        assert!(name == "manifest.json" || name.ends_with(".safetensors"), "{name}");
+    }
 }
 
 #[test]
@@ -339,6 +347,7 @@ fn features_of_edges_are_the_same_with_little_memory_and_any_number_of_threads()
     }
     assert_eq!((roomy.steps(), roomy.manifest().features.width), (2, 10));
     assert_eq!(bench.names(), ["events.csv", "roomy", "tight"]);
+    only_files_of_a_store(&bench, "tight");
 }
 
 #[test]

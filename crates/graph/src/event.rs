@@ -7,6 +7,7 @@
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
@@ -209,8 +210,9 @@ impl EventLog {
                 next: Event::zeroed(),
                 row: vec![0.0; self.width],
             };
-            if run.advance()? {
-                heap.push(run);
+            match run.advance()? {
+                true => heap.push(run),
+                false => run.remove()?,
             }
         }
         let last = vec![0.0; self.width];
@@ -247,7 +249,7 @@ impl Sorted {
                     let event = run.next;
                     std::mem::swap(&mut self.last, &mut run.row);
                     if !run.advance()? {
-                        std::collections::binary_heap::PeekMut::pop(run);
+                        PeekMut::pop(run).remove()?;
                     }
                     Some(event)
                 }
@@ -288,6 +290,13 @@ impl Run {
         let row = bytemuck::cast_slice_mut(&mut self.row);
         self.reader.read_exact(row).map_err(Error::resource("cannot read back", &self.path))?;
         Ok(true)
+    }
+
+    /// Ends the run: nothing of it stays in the folder, which becomes that of a store.
+    fn remove(self) -> Result<()> {
+        let Run { path, reader, .. } = self;
+        drop(reader);
+        std::fs::remove_file(&path).map_err(Error::resource("cannot remove", &path))
     }
 }
 
@@ -354,6 +363,7 @@ mod tests {
             plain.sort_by(|a, b| a.0.time.total_cmp(&b.0.time));
             prop_assert_eq!(log.len(), times.len() as u64);
             prop_assert_eq!(drain(log.sorted(1 << 16).unwrap()), plain);
+            prop_assert_eq!(folder.path().read_dir().unwrap().count(), 0);
         }
     }
 

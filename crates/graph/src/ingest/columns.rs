@@ -89,6 +89,10 @@ impl Columns {
 
     /// What a step changes, whose edges are these and whose events have these means.
     pub fn step(&mut self, snapshot: &Snapshot<'_>, means: Rows, vertices: usize) -> FeatureChange {
+        if let Base::Rows { width, values } = &mut self.base {
+            // A signal may begin later than the graph.
+            values.resize(vertices * *width, 0.0);
+        }
         if self.lasting && !means.vertices.is_empty() {
             self.held = means.clone();
         }
@@ -220,7 +224,8 @@ mod tests {
         let steps = [(vec![(0, 1)], means), (vec![(0, 1)], Rows::default())];
         let mut lasting = Columns::new(Base::Nothing, 1, true);
         assert_eq!(followed(&mut lasting, &steps, 2), [[0.0, 4.0], [0.0, 4.0]]);
-        let mut signal = Columns::new(Base::Rows { width: 1, values: vec![0.0; 2] }, 1, false);
+        let mut signal = Columns::new(Base::Rows { width: 1, values: Vec::new() }, 1, false);
+        assert_eq!(followed(&mut signal, &steps[1..], 2), [[0.0; 4]]);
         signal.replace(vec![7.0, 8.0]);
         assert_eq!(followed(&mut signal, &steps[..1], 2), [[7.0, 0.0, 8.0, 4.0]]);
         signal.replace(vec![9.0, 8.0]);
