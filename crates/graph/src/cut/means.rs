@@ -125,7 +125,7 @@ mod tests {
                     .collect();
                 events.iter().for_each(|(event, features)| means.add(event, features, &folder));
                 let counts =
-                    |event: &Event| !event.is_removal() && !(drop_self_loops && event.source == event.target);
+                    |event: &Event| !(event.is_removal() || drop_self_loops && event.source == event.target);
                 let counted: Vec<_> = events.iter().filter(|(event, _)| counts(event)).collect();
                 let mut expected = Rows::default();
                 for vertex in 0..6 {
