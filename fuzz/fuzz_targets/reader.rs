@@ -2,7 +2,7 @@
 #![no_main]
 
 use kymo_graph::load::row::Style;
-use kymo_graph::load::{Hints, find, read_bytes};
+use kymo_graph::load::{EdgeFeatures, Hints, find, read_bytes};
 use kymo_graph::time::DateOrder;
 use libfuzzer_sys::fuzz_target;
 
@@ -11,7 +11,9 @@ fuzz_target!(|bytes: &[u8]| {
     let Ok(format) = find(env!("CARGO_BIN_NAME")) else { panic!("there is no such format") };
     let written = Style { decimal_comma: true, dates: Some(DateOrder::Dmy) };
     for style in [Style::default(), written] {
-        let hints = Hints { style, ..Hints::default() };
-        let _ = read_bytes(format, &hints, "input", bytes.to_vec(), &folder);
+        for edge_features in [EdgeFeatures::Usual, EdgeFeatures::Named(vec!["4".into()])] {
+            let hints = Hints { style, edge_features, ..Hints::default() };
+            let _ = read_bytes(format, &hints, "input", bytes.to_vec(), &folder);
+        }
     }
 });

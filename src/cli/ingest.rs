@@ -9,7 +9,7 @@ use kymo_graph::cut::{Cut, Life, WeightRule};
 use kymo_graph::ingest::{self, Features, LEAST_MEMORY, Settings};
 use kymo_graph::load::row::Style;
 use kymo_graph::load::side::FeatureLayout;
-use kymo_graph::load::{self, Hints, IdKind, Meaning};
+use kymo_graph::load::{self, EdgeFeatures, Hints, IdKind, Meaning};
 use kymo_graph::time::{DateOrder, TimeUnit};
 use kymo_graph::{Error, Progress, Result, Store};
 use kymo_run::config::machine::{machine_memory, process_memory};
@@ -65,8 +65,8 @@ pub struct Ingest {
     self_loops: SelfLoops,
 
     /// What the columns of a table are, in their order, where they cannot be told or were told wrongly:
-    /// source, target, time, step, weight, source_label, target_label, and _ for one to skip; a header is
-    /// skipped
+    /// source, target, time, step, weight, source_label, target_label, names for --edge-features, and _ for
+    /// one to skip; a header is skipped
     #[arg(long, value_delimiter = ',', value_name = "NAMES", help_heading = "Reading")]
     columns: Option<Vec<String>>,
     /// The character between fields: a character, or tab, comma, semicolon, space
@@ -88,8 +88,14 @@ pub struct Ingest {
     #[arg(long, help_heading = "Reading")]
     bipartite: bool,
 
-    /// Features of vertices: degrees, events (means of what events carry), none, or a file (line i is the
-    /// vertex with id i) [default: the signal of the input, else degrees]
+    /// Features of edges, by the names or the numbers of their columns: means over the events of a vertex in
+    /// a step become columns of it; none leaves them out [default: all that jodie has, the further numbers of
+    /// tgb, none elsewhere]
+    #[arg(long, value_delimiter = ',', value_name = "COLUMNS|none", help_heading = "Edges")]
+    edge_features: Option<Vec<String>>,
+
+    /// Features of vertices: degrees, events (features of edges and nothing beside them), none, or a file
+    /// (line i is the vertex with id i) [default: the signal of the input, else degrees]
     #[arg(long, value_name = "KIND|FILE", help_heading = "Vertices")]
     features: Option<String>,
     /// How the file of features is written: auto, dense or sparse
@@ -210,6 +216,11 @@ impl Ingest {
                 }),
                 style: Style { decimal_comma: self.decimal == Decimal::Comma, dates: self.dates },
                 no_weights: false,
+                edge_features: match self.edge_features.as_deref() {
+                    None => EdgeFeatures::Usual,
+                    Some([one]) if one == "none" => EdgeFeatures::None,
+                    Some(names) => EdgeFeatures::Named(names.to_vec()),
+                },
             },
             bipartite: self.bipartite,
             cut: self.window.or(self.steps.map(Cut::Steps)).or(self.events.map(Cut::Events)),
@@ -332,8 +343,7 @@ impl Written {
                 self.seconds,
             )?;
             if !self.columns.is_empty() {
-                let columns: Vec<String> = self.columns.iter().map(Meaning::to_string).collect();
-                writeln!(out, "read as: {}", columns.join(", "))?;
+                writeln!(out, "read as: {}", Meaning::listed(&self.columns))?;
             }
             for note in notes {
                 writeln!(out, "note: {note}")?;

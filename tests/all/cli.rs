@@ -1,6 +1,7 @@
 //! The command as a user meets it.
 
 use crate::fixture::Bench;
+use kymo::graph::store::FeatureKind;
 use kymo::graph::{Edge, Store};
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -134,6 +135,14 @@ fn sorting_on_disk_gives_the_same_store() {
         assert_eq!(roomy.snapshot(t).unwrap(), tight.snapshot(t).unwrap());
     }
     assert_eq!(bench.names(), ["events.txt", "roomy", "tight"]);
+    only_files_of_a_store(&bench, "tight");
+}
+
+/// Fails where what was sorted on disk is still there.
+fn only_files_of_a_store(bench: &Bench, name: &str) {
+    for name in bench.files(name).keys() {
+        assert!(name == "manifest.json" || name.ends_with(".safetensors"), "{name}");
+    }
 }
 
 #[test]
@@ -232,7 +241,113 @@ fn events_with_labels_and_features_become_those_of_vertices() {
     assert_eq!(store.labels(0).unwrap(), (&[0][..], &[1][..]), "the label of the last event counts");
     assert_eq!(store.labels(1).unwrap(), (&[1][..], &[0][..]));
     assert_eq!(*store.features(0).unwrap(), [2.0, 3.0, 0.0, 0.0, 1.0, 2.0, 3.0, 4.0]);
-    assert_eq!(*store.features(1).unwrap(), [2.0, 3.0, 7.0, 8.0, 7.0, 8.0, 3.0, 4.0]);
+    assert_eq!(*store.features(1).unwrap(), [0.0, 0.0, 7.0, 8.0, 7.0, 8.0, 0.0, 0.0]);
+    // Beside degrees by default; not at all, if the user says so.
+    let summary = bench.done("ingest jodie.csv --window 3 -o both").out;
+    assert!(summary.contains("column 4 label, column 5 feature, column 6 feature\n"), "{summary}");
+    assert!(summary.contains("note: features: degrees of each step, and means of 2 feature(s)"), "{summary}");
+    let both = Store::open(&bench.path("both")).unwrap();
+    let ln = |degree: f32| degree.ln_1p();
+    let rows = both.features(1).unwrap().into_owned();
+    assert_eq!(rows[4..12], [0.0, ln(1.0), 7.0, 8.0, ln(1.0), 0.0, 7.0, 8.0]);
+    let said = &both.manifest().provenance;
+    assert_eq!(said["edge_features"], serde_json::json!(["f0", "f1"]));
+    assert_eq!(said["feature_columns"][3], "mean of 'f1' over events at it");
+    let shown = bench.done("inspect both").out;
+    assert!(shown.contains("of edges          2 features, as means by vertex and step: f0, f1"), "{shown}");
+    for none in ["--edge-features none", "--features none"] {
+        bench.json(&format!("ingest jodie.csv --window 3 {none} -o none --overwrite"));
+        let store = Store::open(&bench.path("none")).unwrap();
+        assert!(store.manifest().features.kind != FeatureKind::Dense, "{none}");
+        assert_eq!(store.labels(1).unwrap(), (&[1][..], &[0][..]), "{none}");
+    }
+}
+
+#[test]
+fn features_of_edges_stand_for_the_events_of_their_step() {
+    let bench = Bench::new();
+    bench.file("pay.csv", "from,to,day,amount,fee\n1,2,0,10,1\n3,2,0,30,2\n2,2,0,50,6\n1,3,2,20,4\n");
+    let rows = |options: &str, step: usize| {
+        bench.json(&format!(
+            "ingest pay.csv --window 1d --edge-features fee --features events {options} -o s --overwrite"
+        ));
+        Store::open(&bench.path("s")).unwrap().features(step).unwrap().into_owned()
+    };
+    // To a vertex, then from it; an edge that lives on carries nothing any more.
+    assert_eq!(rows("", 0), [0.0, 1.0, 3.0, 6.0, 0.0, 2.0]);
+    assert_eq!(rows("--edge-life 5", 1), [0.0; 6]);
+    assert_eq!(rows("--edge-life 5", 2), [0.0, 4.0, 0.0, 0.0, 4.0, 0.0]);
+    assert_eq!(rows("--undirected", 0), [1.0, 3.0, 2.0]);
+    assert_eq!(rows("--undirected --self-loops drop", 0), [1.0, 1.5, 2.0]);
+    // Beside a file of features, and beside a signal.
+    bench.file("features.csv", "id,x\n1,0.5\n2,7\n3,8\n");
+    bench.json("ingest pay.csv --window 1d --edge-features fee --undirected --features features.csv -o f");
+    let beside_file = Store::open(&bench.path("f")).unwrap();
+    assert_eq!(*beside_file.features(0).unwrap(), [0.5, 1.0, 7.0, 3.0, 8.0, 2.0]);
+    assert_eq!(*beside_file.features(2).unwrap(), [0.5, 4.0, 7.0, 0.0, 8.0, 4.0]);
+    bench.file("signal.csv", "1,2,3\n1,2,3\n4,5,6\n7,8,9\n");
+    bench.json("ingest pay.csv --window 1d --edge-features fee --undirected --signal signal.csv -o g");
+    let beside_signal = Store::open(&bench.path("g")).unwrap();
+    assert_eq!(*beside_signal.features(1).unwrap(), [4.0, 0.0, 5.0, 0.0, 6.0, 0.0]);
+    assert_eq!(*beside_signal.features(2).unwrap(), [7.0, 4.0, 8.0, 0.0, 9.0, 4.0]);
+    // Sparse features have no room for them.
+    bench.file("sparse.txt", "id x\n1 3\n2 4 7\n3 9\n");
+    let sparse = "--features sparse.txt --feature-layout sparse";
+    let error = bench.refused(&format!("ingest pay.csv --edge-features fee {sparse} -o no"));
+    assert!(error.contains("--edge-features: features of edges cannot stand beside"), "{error}");
+}
+
+#[test]
+fn features_of_edges_need_columns_that_carry_them() {
+    let bench = Bench::new();
+    bench.file("a.csv", "u,i,ts,label,x\n0,0,0,0,1\n");
+    bench.file("b.csv", "u,i,ts,label,x,y\n0,0,0,0,1,2\n");
+    bench.file("lists.txt", "1 2\n0 2\n0 1\n");
+    for (args, expected) in [
+        ("a.csv b.csv", "has 2 feature(s) of edges, the input before it 1; read them into separate stores"),
+        ("lists.txt --format adjacency --edge-features 2", "inputs of the format adjacency have no columns"),
+        (
+            "a.csv --edge-features z",
+            "--edge-features: 'z' is no column of a.csv, which has u, i, ts, label, x",
+        ),
+        ("a.csv --edge-features none --features events", "the events of this input carry no features"),
+    ] {
+        let error = bench.refused(&format!("ingest {args} -o no"));
+        assert!(error.contains(expected), "{args}: {error}");
+    }
+}
+
+#[test]
+fn features_of_edges_are_the_same_with_little_memory_and_any_number_of_threads() {
+    let bench = Bench::new();
+    let mut text = String::from("u,i,ts,label,a,b,c,d,e,f,g,h\n");
+    for row in 0..400_000u64 {
+        let draw = |place: u64| (row * 7919 + place * 104_729) % 1_000_003;
+        text.push_str(&format!("{},{},{},{}", draw(1) % 3000, draw(2) % 900, draw(3) % 700_000, draw(4) % 2));
+        (5..13).for_each(|place| text.push_str(&format!(",{}", draw(place) as f64 / 999_983.0 - 0.3)));
+        text.push('\n');
+    }
+    bench.file("events.csv", text);
+    // One large step, which is folded in pieces, and small ones.
+    let ingest = |memory: &str, threads: &str, name: &str| {
+        let args = format!("ingest events.csv --window 600000s --memory {memory} -o {name}");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kymo"));
+        let answer = bench.command(command.env("RAYON_NUM_THREADS", threads).args(args.split_whitespace()));
+        assert_eq!(answer.code, 0, "{}", answer.err);
+        Store::open(&bench.path(name)).unwrap()
+    };
+    let (roomy, tight) = (ingest("4GiB", "3", "roomy"), ingest("64MiB", "1", "tight"));
+    for t in 0..roomy.steps() {
+        assert_eq!(roomy.snapshot(t).unwrap(), tight.snapshot(t).unwrap());
+        let bits = |store: &Store| -> Vec<u32> {
+            store.features(t).unwrap().iter().map(|value| value.to_bits()).collect()
+        };
+        assert_eq!(bits(&roomy), bits(&tight), "step {t}");
+        assert_eq!(roomy.labels(t).unwrap(), tight.labels(t).unwrap());
+    }
+    assert_eq!((roomy.steps(), roomy.manifest().features.width), (2, 10));
+    assert_eq!(bench.names(), ["events.csv", "roomy", "tight"]);
+    only_files_of_a_store(&bench, "tight");
 }
 
 #[test]

@@ -119,7 +119,7 @@ pub(crate) fn shortened(text: &str) -> String {
 }
 
 /// Names from an input, as many as fit a message.
-pub(crate) fn listed<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> String {
+pub fn listed<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> String {
     let mut names = names.into_iter();
     let shown: Vec<String> = names.by_ref().take(12).map(|name| shortened(name.as_ref())).collect();
     match names.count() {

@@ -1,5 +1,6 @@
 //! The report of `kymo inspect`: the facts of a store on one screen.
 
+use kymo_graph::error::listed;
 use kymo_graph::stats::{ClassStats, Sizes, Spread, Stats, StepStats};
 use kymo_graph::store::FeatureKind;
 use kymo_graph::time::{TimeUnit, civil};
@@ -138,6 +139,11 @@ fn features(stats: &Stats, fact: &mut impl FnMut(&str, String)) {
         FeatureKind::Sparse => format!("sparse, {columns}, the same at every step"),
     };
     fact("features", what);
+    if !stats.features.of_edges.is_empty() {
+        let names = &stats.features.of_edges;
+        let count = plural(names.len() as u64, ["feature", "features"]);
+        fact("of edges", format!("{count}, as means by vertex and step: {}", listed(names)));
+    }
     if stats.features.bytes.stored > 0 {
         fact("features, bytes", sizes(stats.features.bytes, stats.steps, "with all rows at every step"));
     }

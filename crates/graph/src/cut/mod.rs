@@ -1,10 +1,12 @@
-//! From events to steps: where a step begins and ends, and what its edges are.
+//! From events to steps: where a step begins and ends, what its edges are, and what they carry.
 
 mod fold;
 mod life;
+mod means;
 
 pub use fold::{Folded, Folder, Pieces, WeightRule};
 pub use life::{Carry, Impossible, Life, Why};
+pub use means::{Means, Rows};
 
 use std::str::FromStr;
 

@@ -1,5 +1,6 @@
 //! From files to a store: read, number the vertices, cut the time, write the steps.
 
+mod columns;
 mod steps;
 mod vertices;
 
@@ -10,7 +11,7 @@ use serde_json::json;
 use crate::cut::{Cut, Cutter, Folder, Length, Life, WeightRule};
 use crate::error::{Error, Place, Result};
 use crate::load::side::{FeatureLayout, read_features, read_labels, read_signal};
-use crate::load::{self, Hints, Intake, Meaning, Nature, Source};
+use crate::load::{self, EdgeFeatures, Hints, Intake, Meaning, Nature, Source};
 use crate::progress::Progress;
 use crate::store::{FeatureKind, Plan, Store, Writer};
 use crate::time::{Calendar, TimeUnit};
@@ -57,11 +58,11 @@ pub enum Features {
     /// The signal where the input has one, else degrees.
     #[default]
     Auto,
-    /// Nowhere: there are none.
+    /// Nowhere: there are none, unless the user names features of edges.
     None,
     /// In- and out-degree at each step.
     Degrees,
-    /// The features that events carry: the mean over the events of a vertex in a step.
+    /// Those of edges and nothing beside them.
     Events,
     /// A file.
     File(PathBuf),
@@ -146,7 +147,8 @@ pub fn ingest(
     let cutter = cutter(cut, &intake)?;
     let (unit, bipartite, self_loops) = (intake.unit, intake.bipartite, intake.self_loops);
     let (ids, left, ranks) = std::mem::take(&mut intake.ids).rank();
-    let mut arranged = Arranged::new(&mut intake, side, &ranks, settings)?;
+    let mut arranged = Arranged::new(&mut intake, side, &ranks, cut, settings)?;
+    notes.append(&mut arranged.notes);
     if arranged.features.kind == FeatureKind::Degrees && settings.features == Features::Auto {
         notes.push("features: in- and out-degrees of each step (choose others with --features)".into());
     }
@@ -162,7 +164,7 @@ pub fn ingest(
     drop(ids);
     writer.fixed(&arranged.fixed)?;
     writer.self_loops(self_loops);
-    writer.provenance(json!({
+    let mut provenance = json!({
         "command": "ingest",
         "kymo": env!("CARGO_PKG_VERSION"),
         "format": format,
@@ -176,7 +178,12 @@ pub fn ingest(
         "weight": weight,
         "undirected": settings.undirected,
         "self_loops": if settings.drop_self_loops { "drop" } else { "keep" },
-    }));
+    });
+    if !arranged.names.is_empty() {
+        provenance["edge_features"] = json!(arranged.carried);
+        provenance["feature_columns"] = json!(arranged.names);
+    }
+    writer.provenance(provenance);
     let folder = Folder {
         rule: weight,
         undirected: settings.undirected,
@@ -218,7 +225,10 @@ fn read(
     }
     intake.style = settings.hints.style;
     let no_weights = matches!(settings.weight, Some(WeightRule::Count | WeightRule::None));
-    let hints = Hints { no_weights: settings.hints.no_weights || no_weights, ..settings.hints.clone() };
+    let mut hints = Hints { no_weights: settings.hints.no_weights || no_weights, ..settings.hints.clone() };
+    if settings.features == Features::None && hints.edge_features == EdgeFeatures::Usual {
+        hints.edge_features = EdgeFeatures::None;
+    }
     for path in inputs {
         let mut source = Source::open(path, progress)?;
         intake.inputs.push(source.name().into());
@@ -232,9 +242,13 @@ fn read(
         if intake.ids.is_empty() {
             intake.id_kind = settings.hints.ids.unwrap_or(format.id_kind());
         }
-        intake.wants_event_features = settings.features == Features::Events;
         format.read(&mut source, &hints, intake)?;
         intake.finish_input()?;
+        let named = matches!(hints.edge_features, EdgeFeatures::Named(_));
+        if named && intake.log.len() > before && intake.edge_features.is_none() {
+            let problem = format!("inputs of the format {} have no columns to name", format.name());
+            return Err(Error::settings("--edge-features", problem));
+        }
         if intake.log.len() == before {
             let problem = format!(
                 "has no rows; expected at least one, as in '{}'",

@@ -8,11 +8,10 @@ use std::collections::BTreeMap;
 use rayon::prelude::*;
 
 use super::vertices::Arranged;
-use crate::cut::{Carry, Cutter, Folded, Folder, Impossible, Life, Pieces, Why};
+use crate::cut::{Carry, Cutter, Folded, Folder, Impossible, Life, Pieces, Rows, Why};
 use crate::error::{Error, Place, Result, listed};
 use crate::event::Event;
 use crate::load::Intake;
-use crate::load::intake::Annotations;
 use crate::progress::Progress;
 use crate::snapshot::{Step, Vertex};
 use crate::step::{StepData, StepEdges};
@@ -28,6 +27,18 @@ struct Gathered {
     folded: Option<Vec<Folded>>,
     count: u64,
     times: Option<[f64; 2]>,
+    /// The labels that events carry, by their sources.
+    labels: BTreeMap<Vertex, u32>,
+    /// The means of their features.
+    means: Rows,
+}
+
+impl Gathered {
+    /// What waits to be made a step, in events that take as much memory.
+    fn size(&self) -> usize {
+        let rows = self.means.values.len() * size_of::<f32>() / size_of::<Event>();
+        self.events.len() + self.folded.as_ref().map_or(0, Vec::len) + rows
+    }
 }
 
 /// Writes all steps.
@@ -45,13 +56,13 @@ pub fn write(
     // An event costs 24 bytes gathered, 16 to sort and 24 folded, each twice in an undirected graph.
     let piece = (memory / 16 / 128).max(1 << 12);
     let mut pieces = Pieces::new(writer.scratch());
-    let Intake { log, annotations, inputs, .. } = intake;
+    let Intake { log, inputs, .. } = intake;
     let carry = Carry::new(life, folder.rule);
     progress.announce(cutter.steps() as u64);
     let labels = arranged.timed_labels(cutter)?;
     arranged.check_steps(cutter.steps())?;
-    let mut maker =
-        Maker { labels, writer, cutter, folder, carry, arranged, annotations, progress, next: 0, inputs };
+    let (mut means, labelled) = (std::mem::take(&mut arranged.means), usize::from(arranged.labelled));
+    let mut maker = Maker { labels, writer, cutter, folder, carry, arranged, progress, next: 0, inputs };
     let mut sorted = log.sorted(memory / 8)?;
     let (mut batch, mut waiting, mut rank) = (Vec::new(), 0, 0);
     let mut own = Gathered::default();
@@ -62,9 +73,10 @@ pub fn write(
             if !pieces.is_empty() {
                 pieces.put(&folder.sort(&own.events))?;
                 own.folded = Some(pieces.fold(folder.rule)?);
-                own.events.retain(|event| event.annotation().is_some());
+                own.events.clear();
             }
-            waiting += own.events.len() + own.folded.as_ref().map_or(0, Vec::len);
+            own.means = means.finish();
+            waiting += own.size();
             batch.push(std::mem::take(&mut own));
             if waiting >= BATCH.min(piece) || batch.len() >= BATCH / 64 {
                 waiting = 0;
@@ -77,7 +89,13 @@ pub fn write(
         let begin = own.times.map_or(event.time, |times| times[0]);
         own.times = Some([begin, event.time]);
         own.events.push(event);
-        if own.events.len() >= piece && event.annotation().is_none() {
+        if let Some((labels, features)) = sorted.carried().and_then(|row| row.split_at_checked(labelled)) {
+            if let Some(label) = labels.first().and_then(|&label| maker.arranged.see_label(label)) {
+                own.labels.insert(folder.ranks[event.source as usize], label);
+            }
+            means.add(&event, features, &folder);
+        }
+        if own.events.len() >= piece {
             pieces.put(&folder.sort(&own.events))?;
             own.events.clear();
         }
@@ -97,7 +115,6 @@ struct Maker<'a> {
     folder: Folder<'a>,
     carry: Carry,
     arranged: &'a mut Arranged,
-    annotations: Annotations,
     progress: &'a Progress,
     labels: BTreeMap<Step, BTreeMap<Vertex, u32>>,
     next: Step,
@@ -117,7 +134,8 @@ impl Maker<'_> {
             let edges = self.carry.step(own.folded.unwrap_or_default());
             let edges = StepEdges::All(edges.map_err(|edge| self.impossible(edge))?);
             let mut data = StepData { begin, end, events: own.count, edges, ..StepData::default() };
-            self.arranged.complete(self.next, &own.events, &mut self.annotations, &mut data)?;
+            data.labels = own.labels.into_iter().collect();
+            self.arranged.complete(self.next, own.means, &mut data);
             if let Some(labels) = self.labels.remove(&self.next) {
                 data.labels = labels.into_iter().collect();
             }

@@ -3,15 +3,15 @@
 
 use std::collections::BTreeMap;
 
+use super::columns::{Base, Columns};
 use super::{Features, Settings};
-use crate::cut::Cutter;
+use crate::cut::{Cut, Cutter, Means, Rows};
 use crate::error::{Error, Result};
-use crate::event::Event;
-use crate::load::Intake;
-use crate::load::intake::{Annotations, Signal};
+use crate::load::intake::Signal;
 use crate::load::side::{FeatureTable, Labels, Split};
+use crate::load::{EdgeFeatures, Intake, Nature};
 use crate::snapshot::{Step, Vertex};
-use crate::step::{FeatureChange, StepData};
+use crate::step::{FeatureChange, StepData, StepEdges};
 use crate::store::{FeatureFacts, FeatureKind, Fixed, SparseFeatures};
 
 /// What was read from files beside the graph, by the numbers vertices had while reading.
@@ -31,6 +31,17 @@ pub struct Arranged {
     pub classes: Vec<String>,
     /// What holds for all steps.
     pub fixed: Fixed,
+    /// The names of the columns of features, where features of edges are among them.
+    pub names: Vec<String>,
+    /// The names of the features of edges that are among them.
+    pub carried: Vec<String>,
+    /// Things the user may want to know.
+    pub notes: Vec<String>,
+    /// Gathers the means of what events carry, step by step.
+    pub means: Means,
+    /// Whether events carry a label in front of their features.
+    pub labelled: bool,
+    columns: Option<Columns>,
     ranks: Vec<Vertex>,
     first: Option<Vec<f32>>,
     signal: Signal,
@@ -41,14 +52,27 @@ pub struct Arranged {
 
 impl Arranged {
     /// Puts what was read into the final order of the vertices, and refuses what cannot be had.
-    pub fn new(intake: &mut Intake, side: Side, ranks: &[Vertex], settings: &Settings) -> Result<Arranged> {
-        if settings.features == Features::Events && intake.annotations.features() == 0 {
+    pub fn new(
+        intake: &mut Intake,
+        side: Side,
+        ranks: &[Vertex],
+        cut: Cut,
+        settings: &Settings,
+    ) -> Result<Arranged> {
+        let carried = intake.edge_features.take().unwrap_or_default();
+        if settings.features == Features::Events && carried.is_empty() {
             return Err(Error::settings("--features events", "the events of this input carry no features"));
         }
         let mut arranged = Arranged {
             features: FeatureFacts::default(),
             classes: Vec::new(),
             fixed: Fixed::default(),
+            names: Vec::new(),
+            carried: Vec::new(),
+            notes: Vec::new(),
+            means: Means::default(),
+            labelled: intake.labelled,
+            columns: None,
             ranks: ranks.to_vec(),
             first: None,
             signal: Signal::default(),
@@ -65,14 +89,15 @@ impl Arranged {
                 arranged.fixed.sparse = Some(arranged.sparse(width, &vertices, &starts, &indices, &values));
                 (FeatureKind::Sparse, width)
             }
-            (Features::None, None) => (FeatureKind::None, 0),
-            (Features::Events, None) => (FeatureKind::Dense, intake.annotations.features()),
+            (Features::None | Features::Events, None) => (FeatureKind::None, 0),
             (Features::Auto, None) if intake.signal.width > 0 => {
                 arranged.signal = std::mem::take(&mut intake.signal);
                 (FeatureKind::Dense, arranged.signal.width)
             }
             _ => (FeatureKind::Degrees, 2),
         };
+        let lasting = intake.nature == Nature::Fixed && cut == Cut::Numbered;
+        let (kind, width) = arranged.beside(carried, kind, width, intake.bipartite, lasting, settings)?;
         let segments = if kind == FeatureKind::Dense { settings.segments.min(width.max(1)) } else { 0 };
         arranged.features = FeatureFacts { kind, width: width as u64, segments: segments as u64 };
         let numbers = arranged.arrange_classes(intake);
@@ -92,6 +117,51 @@ impl Arranged {
             }
         }
         Ok(arranged)
+    }
+
+    /// Puts features of edges behind those of this kind and width, and says what that makes of them.
+    fn beside(
+        &mut self,
+        carried: Vec<String>,
+        kind: FeatureKind,
+        width: usize,
+        bipartite: bool,
+        lasting: bool,
+        settings: &Settings,
+    ) -> Result<(FeatureKind, usize)> {
+        if carried.is_empty() {
+            return Ok((kind, width));
+        }
+        let base = match kind {
+            FeatureKind::None => Base::Nothing,
+            FeatureKind::Degrees => Base::Degrees,
+            FeatureKind::Dense => Base::Rows { width, values: Vec::new() },
+            FeatureKind::Sparse if settings.hints.edge_features == EdgeFeatures::Usual => {
+                let count = carried.len();
+                self.notes
+                    .push(format!("{count} features of edges left out: the file of features is sparse"));
+                return Ok((kind, width));
+            }
+            FeatureKind::Sparse => {
+                let problem = "features of edges cannot stand beside a file of sparse features; pass none, \
+                               or --feature-layout dense";
+                return Err(Error::settings("--edge-features", problem));
+            }
+        };
+        // Where each vertex is always at the same end, one half of the columns would be zeros.
+        let apart = !settings.undirected && !bipartite;
+        self.means = Means::new(carried.len(), apart);
+        let columns = Columns::new(base, self.means.width(), lasting);
+        self.names = columns.names(&carried, apart);
+        let degrees = if kind == FeatureKind::Degrees { "degrees of each step, and " } else { "" };
+        let ends = if apart { "events to and from a vertex" } else { "the events of a vertex" };
+        self.notes.push(format!(
+            "features: {degrees}means of {} feature(s) of edges over {ends} in each step (--edge-features)",
+            carried.len()
+        ));
+        let width = columns.width();
+        (self.carried, self.columns) = (carried, Some(columns));
+        Ok((FeatureKind::Dense, width))
     }
 
     /// Rows of some vertices as rows of all, in the final order; vertices without a row have zeros.
@@ -169,14 +239,9 @@ impl Arranged {
         Err(Error::settings("signal", problem))
     }
 
-    /// Completes a step with what is known about its vertices.
-    pub fn complete(
-        &mut self,
-        step: Step,
-        events: &[Event],
-        annotations: &mut Annotations,
-        data: &mut StepData,
-    ) -> Result<()> {
+    /// Completes a step, which has its edges, with what is known about its vertices. `means` are those of
+    /// what its events carry.
+    pub fn complete(&mut self, step: Step, means: Rows, data: &mut StepData) {
         if let Some(rows) = self.first.take() {
             data.features = FeatureChange::All(rows);
         }
@@ -193,10 +258,14 @@ impl Arranged {
                 (0..).zip(&values).map(|(vertex, &value)| (self.ranks[vertex as usize], value)).collect();
             data.targets.sort_unstable_by_key(|&(vertex, _)| vertex);
         }
-        if !annotations.is_empty() {
-            self.annotate(events, annotations, data)?;
+        if let Some(columns) = &mut self.columns {
+            if let FeatureChange::All(rows) = std::mem::take(&mut data.features) {
+                columns.replace(rows);
+            }
+            if let StepEdges::All(snapshot) = &data.edges {
+                data.features = columns.step(snapshot, means, self.ranks.len());
+            }
         }
-        Ok(())
     }
 
     /// Classes that were listed with a time, of which the last one in a step counts.
@@ -213,41 +282,11 @@ impl Arranged {
         Ok(by_step)
     }
 
-    /// Labels and features that events carry: of a source the label of its last event, of every vertex the
-    /// mean features over its events.
-    fn annotate(
-        &mut self,
-        events: &[Event],
-        annotations: &mut Annotations,
-        data: &mut StepData,
-    ) -> Result<()> {
-        let mut labels = BTreeMap::new();
-        let mut sums: BTreeMap<Vertex, (u32, Vec<f64>)> = BTreeMap::new();
-        let mut values = Vec::new();
-        for event in events {
-            let Some(row) = event.annotation() else { continue };
-            annotations.read(row, &mut values)?;
-            let ends = [event.source, event.target].map(|vertex| self.ranks[vertex as usize]);
-            let Some((&label, features)) = values.split_first() else { continue };
-            if label >= 0.0 {
-                labels.insert(ends[0], label as u32);
-                self.highest_label = self.highest_label.max(Some(label as u32));
-            }
-            for vertex in ends.into_iter().filter(|_| !features.is_empty()) {
-                let (count, sum) = sums.entry(vertex).or_insert_with(|| (0, vec![0.0; features.len()]));
-                *count += 1;
-                sum.iter_mut().zip(features).for_each(|(sum, &value)| *sum += f64::from(value));
-            }
-        }
-        data.labels = labels.into_iter().collect();
-        if !sums.is_empty() {
-            let mean = |(count, sum): &(u32, Vec<f64>)| -> Vec<f32> {
-                sum.iter().map(|sum| (sum / f64::from(*count)) as f32).collect()
-            };
-            data.features =
-                FeatureChange::Rows(sums.keys().copied().collect(), sums.values().flat_map(mean).collect());
-        }
-        Ok(())
+    /// A label that an event carries, which becomes that of its source.
+    pub fn see_label(&mut self, label: f32) -> Option<u32> {
+        let label = (label >= 0.0).then_some(label as u32);
+        self.highest_label = self.highest_label.max(label);
+        label
     }
 
     /// Names for the classes of events, which are numbers.

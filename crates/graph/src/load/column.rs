@@ -35,6 +35,8 @@ pub struct Column {
     pub names: bool,
     /// How many values there are.
     pub rows: usize,
+    /// How many of them are numbers.
+    pub numbers: usize,
     /// Hashes of its values.
     pub values: FxHashSet<u64>,
     /// By row, in order: the hash of each value.
@@ -115,6 +117,7 @@ impl Column {
             kind: Kind::Nothing,
             names: false,
             rows: 0,
+            numbers: 0,
             values: FxHashSet::default(),
             order: Vec::new(),
             ascending: 0.0,
@@ -166,6 +169,7 @@ impl Column {
         column.names = counts[Kind::Whole as usize] < column.rows;
         column.example = last;
         column.kind = mostly(counts, column.rows);
+        column.numbers = counts[Kind::Whole as usize] + counts[Kind::Number as usize];
         column.dates = counts[Kind::Date as usize];
         column
     }

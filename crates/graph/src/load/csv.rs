@@ -7,7 +7,7 @@ use super::row::{Row, Separator};
 use super::sample::Sample;
 use super::table::{self, First, Layout};
 use super::value::date_advice;
-use super::{Format, Hints, IdKind, Intake, Nature, Source};
+use super::{EdgeFeatures, Format, Hints, IdKind, Intake, Nature, Source};
 use crate::error::{Error, Place, Result, listed};
 use crate::time::TimeUnit;
 
@@ -33,7 +33,7 @@ impl Format for Csv {
     fn read(&self, source: &mut Source, hints: &Hints, intake: &mut Intake) -> Result<()> {
         let Some(sample) = Sample::of(source, hints)? else { return read_untold(source, hints, intake) };
         let layout = match &hints.columns {
-            Some(given) => told(given)?,
+            Some(given) => told(given, &hints.edge_features)?,
             None => Layout::named(&reading(source.name(), &sample, hints, false)?.words())
                 .map_err(|problem| Error::input(Place::file(source.name()), problem))?,
         };
@@ -52,7 +52,7 @@ impl Format for Csv {
 /// Reads what is no table at first sight: there are no rows, or one of them will say what is wrong.
 fn read_untold(source: &mut Source, hints: &Hints, intake: &mut Intake) -> Result<()> {
     let first = |row: &Row<'_, '_>, _: &Intake| match &hints.columns {
-        Some(given) => told(given).map(First::Row),
+        Some(given) => told(given, &hints.edge_features).map(First::Row),
         None => Layout::named(&row.texts()).map(First::Header).map_err(|problem| {
             row.problem(format!(
                 "{problem}; or name all columns, as in --columns source,target,time (_ skips one)"
@@ -62,17 +62,19 @@ fn read_untold(source: &mut Source, hints: &Hints, intake: &mut Intake) -> Resul
     table::read(source, hints, intake, None, Separator::guess, first, table::no_more)
 }
 
-/// The layout of columns that the user names. A name that says nothing is a mistake, unless it is `_`.
-fn told(given: &[String]) -> Result<Layout> {
+/// The layout of columns that the user names. A name that says nothing is a mistake, unless it is `_` or that
+/// of a feature.
+fn told(given: &[String], features: &EdgeFeatures) -> Result<Layout> {
+    let is_feature = |name: &String| matches!(features, EdgeFeatures::Named(names) if names.contains(name));
     let unknown = given
         .iter()
         .zip(roles(given))
-        .find(|(name, role)| role.is_none() && !["", "_"].contains(&name.trim()));
+        .find(|(name, role)| role.is_none() && !["", "_"].contains(&name.trim()) && !is_feature(name));
     if let Some((name, _)) = unknown {
         let again = roles(&[name])[0].is_some();
         let problem = if again { "means what one before it means" } else { "is not the name of a column" };
-        let known =
-            "source, target, time, step, weight, source_label, target_label, op, and _ for one to skip";
+        let known = "source, target, time, step, weight, source_label, target_label, op, what \
+                     --edge-features names, and _ for one to skip";
         return Err(Error::settings("--columns", format!("'{name}' {problem}; known are {known}")));
     }
     Layout::named(given).map_err(|problem| Error::settings("--columns", problem))
@@ -81,8 +83,10 @@ fn told(given: &[String]) -> Result<Layout> {
 /// What the columns of a table mean.
 pub fn reading(name: &str, sample: &Sample, hints: &Hints, konect: bool) -> Result<Reading> {
     let timed = hints.timed || hints.unit().is_some();
-    let reading =
-        infer(sample, timed, konect).map_err(|likely| unrecognised(name, &doubt(sample, &likely)))?;
+    let names: Vec<&str> = sample.header.iter().flatten().map(String::as_str).collect();
+    let features = hints.edge_features.named(&names, sample.columns.len(), name)?.unwrap_or_default();
+    let reading = infer(sample, timed, konect, &features)
+        .map_err(|likely| unrecognised(name, &doubt(sample, &likely)))?;
     match unread_time(sample, &reading) {
         Some(problem) => Err(unrecognised(name, &problem)),
         None => Ok(reading),

@@ -56,8 +56,14 @@ impl Reading {
 
 /// The reading of a table, or those between which nothing decides; none at all where no column can be a
 /// vertex. `timed` says that there are times, and `konect` that the input begins as files of that archive do.
-pub fn infer(sample: &Sample, timed: bool, konect: bool) -> Result<Reading, Vec<Reading>> {
-    let mut readings = readings(sample, konect);
+/// `features` are columns of which the user says that they are features of edges.
+pub fn infer(
+    sample: &Sample,
+    timed: bool,
+    konect: bool,
+    features: &[usize],
+) -> Result<Reading, Vec<Reading>> {
+    let mut readings = readings(sample, konect, features);
     readings.retain(|reading| !timed || reading.place(Role::Time).or(reading.place(Role::Step)).is_some());
     readings.sort_by(|a, b| b.score.total_cmp(&a.score));
     let Some(best) = readings.first().cloned() else { return Err(Vec::new()) };
@@ -72,7 +78,7 @@ pub fn infer(sample: &Sample, timed: bool, konect: bool) -> Result<Reading, Vec<
     if likely.len() == 1 { Ok(best) } else { Err(likely) }
 }
 
-fn readings(sample: &Sample, konect: bool) -> Vec<Reading> {
+fn readings(sample: &Sample, konect: bool, features: &[usize]) -> Vec<Reading> {
     let columns = &sample.columns;
     let named: Vec<Option<Role>> = match &sample.header {
         Some(header) => roles(header).into_iter().map(|role| role.map(|(role, _)| role)).collect(),
@@ -85,7 +91,7 @@ fn readings(sample: &Sample, konect: bool) -> Vec<Reading> {
         match place(wanted) {
             Some(index) => vec![index],
             None => (0..columns.len().min(LOOKED_AT))
-                .filter(|&index| named[index].is_none() && can(&columns[index]))
+                .filter(|&index| named[index].is_none() && !features.contains(&index) && can(&columns[index]))
                 .collect(),
         }
     };

@@ -1,8 +1,6 @@
 //! Where readers put what they read: vertices, events, signals and labels, within a memory budget.
 
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustc_hash::FxHashMap;
 
@@ -75,10 +73,10 @@ pub struct Intake {
     pub targets: Signal,
     /// Classes of vertices, where rows carry them.
     pub classes: Classes,
-    /// What events carry besides their edge: a label first, then features.
-    pub annotations: Annotations,
-    /// Whether annotations should include the features of events.
-    pub wants_event_features: bool,
+    /// The names of the features of edges, where an input has said which there are.
+    pub edge_features: Option<Vec<String>>,
+    /// Whether events carry a label, in front of their features.
+    pub labelled: bool,
     /// Rows that join a vertex to itself.
     pub self_loops: u64,
     /// The first and the last time.
@@ -116,8 +114,8 @@ impl Intake {
             signal: Signal::default(),
             targets: Signal::default(),
             classes: Classes::default(),
-            annotations: Annotations::new(folder, memory / 8),
-            wants_event_features: false,
+            edge_features: None,
+            labelled: false,
             self_loops: 0,
             range: None,
             memory,
@@ -222,21 +220,17 @@ impl Intake {
         self.progress.check()
     }
 
-    /// A label, and features if they are wanted, of the edge added last.
-    pub fn annotate(&mut self, label: f32, features: &[f32]) -> Result<()> {
-        let width = self.annotations.features();
-        if !self.annotations.is_empty() && features.len() != width {
-            let problem = format!("events with {} features follow events with {width}", features.len());
-            return Err(Error::settings("input", format!("{problem}; read them into separate stores")));
+    /// What the edge added last carries: its label, where events have one, and its features. The end of an
+    /// edge carries nothing.
+    #[inline]
+    pub fn carry(&mut self, row: &[f32]) -> Result<()> {
+        match self.log.load(row) {
+            true => Ok(()),
+            false => Err(Error::settings(
+                "--memory",
+                "more than 4 billion rows with labels or features would be sorted at once; pass less memory",
+            )),
         }
-        let row = self.annotations.push(label, features)?;
-        if let Some(event) = self.log.last_mut() {
-            let annotated = row.and_then(|row| event.annotated(row));
-            *event = annotated.ok_or_else(|| {
-                Error::settings("input", "more than 4 billion rows with labels or features")
-            })?;
-        }
-        Ok(())
     }
 
     /// Reports the last rows; to be called when an input has ended.
@@ -275,74 +269,6 @@ impl Classes {
     }
 }
 
-/// Rows of numbers that belong to events, in memory as long as they are few and in a file when they are many.
-pub struct Annotations {
-    width: usize,
-    rows: u64,
-    tail: Vec<f32>,
-    on_disk: u64,
-    file: Option<File>,
-    path: PathBuf,
-    memory: usize,
-}
-
-impl Annotations {
-    fn new(folder: &Path, memory: usize) -> Self {
-        let path = folder.join("annotations");
-        Annotations { width: 0, rows: 0, tail: Vec::new(), on_disk: 0, file: None, path, memory }
-    }
-
-    /// Features that each event carries.
-    pub fn features(&self) -> usize {
-        self.width.saturating_sub(1)
-    }
-
-    /// Whether no event carries anything.
-    pub fn is_empty(&self) -> bool {
-        self.rows == 0
-    }
-
-    fn push(&mut self, label: f32, features: &[f32]) -> Result<Option<u32>> {
-        if self.rows == 0 {
-            self.width = 1 + features.len();
-        }
-        let row = u32::try_from(self.rows).ok();
-        self.tail.push(label);
-        self.tail.extend_from_slice(features);
-        self.rows += 1;
-        if self.tail.len() * 4 > self.memory {
-            let mut write = || {
-                let file = match &mut self.file {
-                    Some(file) => file,
-                    none => none
-                        .insert(File::options().read(true).append(true).create_new(true).open(&self.path)?),
-                };
-                file.write_all(bytemuck::cast_slice(&self.tail))
-            };
-            write().map_err(Error::resource("cannot write", &self.path))?;
-            self.on_disk = self.rows;
-            self.tail.clear();
-        }
-        Ok(row)
-    }
-
-    /// Reads a row into `values`: the label, then the features.
-    pub fn read(&mut self, row: u32, values: &mut Vec<f32>) -> Result<()> {
-        values.resize(self.width, 0.0);
-        if u64::from(row) >= self.on_disk {
-            let start = (u64::from(row) - self.on_disk) as usize * self.width;
-            values.copy_from_slice(&self.tail[start..start + self.width]);
-            return Ok(());
-        }
-        let Some(file) = &mut self.file else { return Ok(()) };
-        let mut read = || {
-            file.seek(SeekFrom::Start(u64::from(row) * self.width as u64 * 4))?;
-            file.read_exact(bytemuck::cast_slice_mut(values))
-        };
-        read().map_err(Error::resource("cannot read back", &self.path))
-    }
-}
-
 impl Signal {
     /// Sets the values of a step; the steps in between, if any, stay empty.
     pub fn set(&mut self, step: Step, width: usize, values: Vec<f32>) -> Result<()> {
@@ -362,24 +288,5 @@ impl Signal {
         }
         self.steps[step] = values;
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn annotations_come_back_from_memory_and_from_disk() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut notes = Annotations::new(folder.path(), 64);
-        for i in 0..50 {
-            assert_eq!(notes.push(i as f32, &[2.0 * i as f32, -1.0]).unwrap(), Some(i));
-        }
-        let mut values = Vec::new();
-        for i in [0, 49, 7, 48, 3] {
-            notes.read(i, &mut values).unwrap();
-            assert_eq!(values, [i as f32, 2.0 * i as f32, -1.0]);
-        }
     }
 }

@@ -9,6 +9,7 @@ pub mod side;
 pub mod source;
 
 mod adjacency;
+mod carried;
 mod column;
 mod container;
 mod csv;
@@ -31,6 +32,7 @@ mod unchanging;
 mod unpack;
 mod value;
 
+pub use carried::EdgeFeatures;
 pub use intake::{IdKind, Intake, Nature};
 pub use source::Source;
 pub use table::Meaning;
@@ -59,6 +61,8 @@ pub struct Hints {
     pub style: Style,
     /// Whether columns of weights are left unread.
     pub no_weights: bool,
+    /// Which columns are features of edges.
+    pub edge_features: EdgeFeatures,
 }
 
 impl Hints {

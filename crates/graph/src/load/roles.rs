@@ -198,7 +198,7 @@ pub fn roles<S: AsRef<str>>(names: &[S]) -> Vec<Option<(Role, Option<TimeUnit>)>
 }
 
 /// A name without what people vary: case, blanks, hyphens and camel humps' case.
-fn tidied(name: &str) -> String {
+pub fn tidied(name: &str) -> String {
     name.trim().trim_matches(['"', '\'']).to_ascii_lowercase().replace([' ', '-', '.'], "_")
 }
 

@@ -4,6 +4,7 @@ pub use super::line::{Fields, Line, Lines};
 pub use super::separator::Separator;
 pub use super::value::{Style, digits};
 
+use super::carried::FEATURE;
 use super::value::{date_advice, is_missing};
 use crate::error::{Error, Place, Result, listed, shortened};
 use crate::load::intake::MOST_STEPS;
@@ -130,12 +131,13 @@ impl<'a> Row<'a, '_> {
 
     #[cold]
     fn not_a_number(&self, index: usize, name: &str) -> Error {
-        let weightless = match name {
+        let way_out = match name {
             "weight" if is_missing(self.field(index)) => " (--weight none or count reads no weights)",
+            FEATURE => " (--edge-features says which columns are read as features, or none)",
             _ => "",
         };
         let advice = self.style.advice(self.field(index));
-        self.error(index, name, &format!("a finite number{advice}{weightless}"))
+        self.error(index, name, &format!("a finite number{advice}{way_out}"))
     }
 
     /// A finite number that fits the precision weights and features are kept in.

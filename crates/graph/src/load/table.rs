@@ -4,14 +4,18 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::carried::{announce, read as read_features, unnamed};
 use super::column::Column;
 use super::roles::{Role, roles};
 use super::row::{Fields, Lines, Row, Separator};
 use super::sample::Sample;
 use super::{Hints, Intake, Nature, Source};
-use crate::error::{Result, listed, shortened};
+use crate::error::{Error, Result, listed, shortened};
 use crate::snapshot::Vertex;
 use crate::time::TimeUnit;
+
+/// Features that stand side by side are said one by one up to this number.
+const MOST_APART: usize = 3;
 
 /// Where in a row its time stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +38,7 @@ pub struct Layout {
     labels: [Option<usize>; 2],
     has_more: bool,
     unit: Option<TimeUnit>,
+    features: Vec<usize>,
 }
 
 impl Layout {
@@ -68,12 +73,29 @@ impl Layout {
         };
         let (weight, labels) = (find(Role::Weight), [find(Role::SourceLabel), find(Role::TargetLabel)]);
         let has_more = change.is_some() || labels != [None, None];
-        Ok(Layout { exact: true, source, target, when, change, weight, labels, has_more, unit, columns })
+        Ok(Layout {
+            columns,
+            exact: true,
+            source,
+            target,
+            when,
+            change,
+            weight,
+            labels,
+            has_more,
+            unit,
+            features: Vec::new(),
+        })
     }
 
     /// The same layout with times that count this, unless the name of their column says otherwise.
     pub fn in_unit(self, unit: TimeUnit) -> Layout {
         Layout { unit: self.unit.or(Some(unit)), ..self }
+    }
+
+    /// The same layout with features of edges in these columns.
+    pub fn with_features(self, features: Vec<usize>) -> Layout {
+        Layout { features, ..self }
     }
 
     /// The column of times.
@@ -86,16 +108,7 @@ impl Layout {
 
     /// What each column was taken for; `header` has the names that the table gives them.
     pub fn describe(&self, header: Option<&[String]>, yearly: bool) -> Vec<Meaning> {
-        let roles = [
-            (Some(self.source), Role::Source),
-            (Some(self.target), Role::Target),
-            (self.time(), Role::Time),
-            (self.step(), Role::Step),
-            (self.weight, Role::Weight),
-            (self.change, Role::Change),
-            (self.labels[0], Role::SourceLabel),
-            (self.labels[1], Role::TargetLabel),
-        ];
+        let roles = self.roles();
         let meaning = |index: usize| {
             let role = roles.iter().find(|(place, _)| *place == Some(index)).map(|&(_, role)| role);
             let name = header.and_then(|names| names.get(index)).filter(|name| !name.is_empty());
@@ -104,9 +117,41 @@ impl Layout {
                 Some(Role::Time) => self.unit.map(TimeUnit::describe),
                 _ => None,
             };
-            Meaning { column: index + 1, name: name.cloned(), role, unit }
+            let carries = self.features.contains(&index).then_some("feature");
+            Meaning { column: index + 1, name: name.cloned(), role, unit, carries }
         };
         (0..self.columns.len()).map(meaning).collect()
+    }
+
+    /// Which columns have a role.
+    fn roles(&self) -> [(Option<usize>, Role); 8] {
+        [
+            (Some(self.source), Role::Source),
+            (Some(self.target), Role::Target),
+            (self.time(), Role::Time),
+            (self.step(), Role::Step),
+            (self.weight, Role::Weight),
+            (self.change, Role::Change),
+            (self.labels[0], Role::SourceLabel),
+            (self.labels[1], Role::TargetLabel),
+        ]
+    }
+
+    /// Takes the columns that the user names for features of edges: any but those that say which edge it is
+    /// and when. A weight may be a feature as well.
+    fn take_named(&mut self, hints: &Hints, names: &[&str], source: &str) -> Result<()> {
+        if let Some(named) = hints.edge_features.named(names, names.len(), source)? {
+            for &column in &named {
+                let role = self.roles().into_iter().find(|(place, _)| *place == Some(column));
+                if let Some((_, role)) = role.filter(|(_, role)| *role != Role::Weight) {
+                    let problem = format!("column {} of {source} is the {}", column + 1, role.word());
+                    let expected = "features are in other columns (a weight may be one, too)";
+                    return Err(Error::settings("--edge-features", format!("{problem}; {expected}")));
+                }
+            }
+            self.features = named;
+        }
+        Ok(())
     }
 
     fn step(&self) -> Option<usize> {
@@ -157,6 +202,17 @@ impl Layout {
         intake.edge(source, target, time, weight)
     }
 
+    /// Reads the features of an edge that was taken from a row.
+    #[inline]
+    fn take_features(&self, row: &Row<'_, '_>, carried: &mut Vec<f32>, intake: &mut Intake) -> Result<()> {
+        if self.features.is_empty() {
+            return Ok(());
+        }
+        carried.clear();
+        read_features(row, &self.features, carried)?;
+        intake.carry(carried)
+    }
+
     /// Reads the labels and the change in a row; whether the edge disappears.
     #[inline(never)]
     fn take_more(
@@ -193,12 +249,46 @@ pub struct Meaning {
     /// What its times count.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unit: Option<&'static str>,
+    /// What of it events carry beside their edge: `feature` or `label`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub carries: Option<&'static str>,
 }
 
 impl Meaning {
     /// The word that `--columns` would take for it.
     pub fn word(&self) -> &'static str {
         self.role.map_or("_", Role::word)
+    }
+
+    /// A column that has no role, but of which events may carry something.
+    pub fn beside(column: usize, name: Option<String>, carries: Option<&'static str>) -> Meaning {
+        Meaning { column: column + 1, name, role: None, unit: None, carries }
+    }
+
+    /// All columns in words; features that stand side by side are said together where they are many.
+    pub fn listed(all: &[Meaning]) -> String {
+        let is_feature = |meaning: &Meaning| meaning.role.is_none() && meaning.carries == Some("feature");
+        let mut words = Vec::new();
+        let mut rest = all;
+        while let Some((first, others)) = rest.split_first() {
+            let many = rest.iter().take_while(|meaning| is_feature(meaning)).count();
+            if many > MOST_APART {
+                let last = &rest[many - 1];
+                words.push(format!("{} to {} features ({many})", first.title(), last.title()));
+                rest = &rest[many..];
+            } else {
+                words.push(first.to_string());
+                rest = others;
+            }
+        }
+        words.join(", ")
+    }
+
+    fn title(&self) -> String {
+        match &self.name {
+            Some(name) => format!("'{}'", shortened(name)),
+            None => format!("column {}", self.column),
+        }
     }
 }
 
@@ -208,14 +298,12 @@ fn word<S: serde::Serializer>(role: &Option<Role>, to: S) -> Result<S::Ok, S::Er
 
 impl fmt::Display for Meaning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.name {
-            Some(name) => write!(f, "'{}' ", shortened(name))?,
-            None => write!(f, "column {} ", self.column)?,
-        }
-        match (self.role, self.unit) {
-            (None, _) => f.write_str("skipped"),
-            (Some(role), Some(unit)) => write!(f, "{} ({unit})", role.word()),
-            (Some(role), None) => f.write_str(role.word()),
+        write!(f, "{} ", self.title())?;
+        match (self.role, self.unit, self.carries) {
+            (None, _, carries) => f.write_str(carries.unwrap_or("skipped")),
+            (Some(role), Some(unit), _) => write!(f, "{} ({unit})", role.word()),
+            (Some(role), None, None) => f.write_str(role.word()),
+            (Some(role), None, Some(carries)) => write!(f, "{} and {carries}", role.word()),
         }
     }
 }
@@ -245,6 +333,7 @@ pub fn read(
     first: impl FnOnce(&Row<'_, '_>, &Intake) -> Result<First>,
     mut each: impl FnMut(&Row<'_, '_>, &mut Intake) -> Result<()>,
 ) -> Result<()> {
+    let (input, mut carried) = (source.name().to_owned(), Vec::new());
     let (mut lines, mut fields) = (Lines::new(source), Fields::new(hints.style));
     let (layout, separator) = loop {
         let found = lines.record(|line| hints.separator_of(line, &separator))?;
@@ -265,11 +354,24 @@ pub fn read(
             layout.unit = hints.unit().or(layout.unit).or(Some(unit(name, column)));
         }
         layout.weight = layout.weight.filter(|_| !hints.no_weights);
+        let names = (!is_data && header.is_none()).then(|| row.texts());
+        let names = titles(hints, header.or(names.as_deref()), layout.columns.len());
+        if layout.exact {
+            layout.take_named(hints, &names, &input)?;
+        }
+        if !layout.features.is_empty() {
+            let features = layout.features.iter().map(|&index| match names[index] {
+                "" => unnamed(index),
+                name => name.to_owned(),
+            });
+            announce(intake, &input, false, features.collect())?;
+        }
         intake.nature = layout.nature();
         intake.unit = layout.unit.unwrap_or_default();
-        intake.read_as = layout.describe(header, intake.yearly);
+        intake.read_as = layout.describe(sample.and_then(|sample| sample.header.as_deref()), intake.yearly);
         if is_data {
             layout.take(&row, intake)?;
+            layout.take_features(&row, &mut carried, intake)?;
             each(&row, intake)?;
         }
         break (layout, separator);
@@ -280,9 +382,20 @@ pub fn read(
         }
         let row = line.split(separator, &mut fields);
         layout.take(&row, intake)?;
+        layout.take_features(&row, &mut carried, intake)?;
         each(&row, intake)?;
     }
     Ok(())
+}
+
+/// What columns are called: by the user, or else by the table; nothing where neither says so.
+fn titles<'a>(hints: &'a Hints, header: Option<&'a [String]>, columns: usize) -> Vec<&'a str> {
+    let title = |index: usize| {
+        let told = hints.columns.as_ref().and_then(|told| told.get(index)).map(|name| name.trim());
+        let told = told.filter(|name| !matches!(*name, "" | "_"));
+        told.or_else(|| Some(header?.get(index)?.as_str())).unwrap_or("")
+    };
+    (0..columns).map(title).collect()
 }
 
 /// What times count in a column of this name.

@@ -4,7 +4,7 @@ use super::roles::{Role, roles};
 use super::row::{Row, Separator};
 use super::sample::Sample;
 use super::table::{self, First, Layout};
-use super::{Format, Hints, IdKind, Intake, Nature, Source};
+use super::{EdgeFeatures, Format, Hints, IdKind, Intake, Nature, Source};
 use crate::error::{Result, listed};
 
 pub struct Tgb;
@@ -15,7 +15,7 @@ impl Format for Tgb {
     }
 
     fn about(&self) -> &'static str {
-        "TGB tables with a header: time,source,target[,weight], vertices as text"
+        "TGB tables with a header: time,source,target[,weight][,features...], vertices as text"
     }
 
     fn example(&self) -> &'static str {
@@ -32,12 +32,14 @@ impl Format for Tgb {
     }
 
     fn read(&self, source: &mut Source, hints: &Hints, intake: &mut Intake) -> Result<()> {
+        let sample = Sample::of(source, hints)?;
         let first = |row: &Row<'_, '_>, _: &Intake| {
             let names = row.texts();
             let [time, _, _, rest @ ..] = names.as_slice() else {
                 let found = listed(&names);
-                return Err(row
-                    .problem(format!("found the columns {found}, expected time, source, target[, weight]")));
+                return Err(row.problem(format!(
+                    "found the columns {found}, expected time, source, target[, weight][, features]"
+                )));
             };
             if !is(time, Role::Time) {
                 let expected = "the name of the time, such as time, ts, day or year";
@@ -50,11 +52,24 @@ impl Format for Tgb {
                     .enumerate()
                     .map(|(i, name)| if i == 0 && is(name, Role::Weight) { "weight" } else { "_" }),
             );
-            Layout::named(&columns).map(First::Header).map_err(|problem| row.problem(problem))
+            let features = sample.as_ref().map_or(Vec::new(), |sample| numbers(sample, &columns));
+            let features = if hints.edge_features == EdgeFeatures::Usual { features } else { Vec::new() };
+            let layout = Layout::named(&columns).map_err(|problem| row.problem(problem))?;
+            Ok(First::Header(layout.with_features(features)))
         };
-        let sample = Sample::of(source, hints)?;
         table::read(source, hints, intake, sample.as_ref(), Separator::guess, first, table::no_more)
     }
+}
+
+/// The columns without a role in which there are numbers and nothing else, as far as was looked: features of
+/// edges. Rows that are counted say nothing of their edges.
+fn numbers(sample: &Sample, columns: &[&str]) -> Vec<usize> {
+    let all = sample.columns.iter().zip(columns).enumerate();
+    all.filter(|(_, (column, name))| {
+        **name == "_" && column.numbers == sample.rows && column.numbers > 0 && !column.counts_rows
+    })
+    .map(|(index, _)| index)
+    .collect()
 }
 
 /// Whether a column of this name has this role.

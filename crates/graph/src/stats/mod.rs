@@ -62,11 +62,14 @@ pub struct Stats {
 }
 
 /// The features of vertices.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FeatureStats {
     /// Their kind, width and segments.
     #[serde(flatten)]
     pub facts: FeatureFacts,
+    /// The names of the features of edges, whose means are among the columns.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub of_edges: Vec<String>,
     /// Bytes, with all rows at every step and as they are stored.
     pub bytes: Sizes,
 }
@@ -237,7 +240,10 @@ fn features(store: &Store) -> Result<FeatureStats> {
         FeatureKind::Degrees => manifest.vertices.saturating_mul(2 * 4),
         FeatureKind::Dense => manifest.vertices.saturating_mul(facts.width).saturating_mul(4),
     };
-    Ok(FeatureStats { facts, bytes: Sizes::new(step.saturating_mul(manifest.steps), stored) })
+    let of_edges = manifest.provenance["edge_features"].as_array();
+    let of_edges =
+        of_edges.into_iter().flatten().filter_map(|name| Some(name.as_str()?.to_owned())).collect();
+    Ok(FeatureStats { facts, of_edges, bytes: Sizes::new(step.saturating_mul(manifest.steps), stored) })
 }
 
 /// A quotient, where there is one.

@@ -281,7 +281,27 @@ put(
         [(a, b, f"{t}.0", 0, round(h.random(), 3), round(h.random(), 3)) for a, b, t in graph(39)],
         header="user_id,item_id,timestamp,state_label,comma_separated_list_of_features",
     ),
-    "source,target,time,_",
+    "source,target,time,_,_,_",
+)
+put(
+    "comments-tgb.csv",
+    table(
+        [
+            (t, name(a), name(b), 1, 5 + a * b % 90, "en" if a % 3 else "de", (b - a) / 8)
+            for a, b, t in graph(61)
+        ],
+        header="ts,src,dst,w,words,language,score",
+    ),
+    "time,source,target,weight,_,_,_",
+)
+put(
+    "fees.csv",
+    table(
+        [(name(a), name(b), iso(1_600_000_000 + 900 * t), a * 10, b / 4, "cash") for a, b, t in graph(62)],
+        header="payer,payee,when,amount,fee,means",
+    ),
+    "source,target,time,weight,_,_",
+    "--edge-features amount,fee",
 )
 put(
     "fraud-steps.csv",

@@ -1,7 +1,7 @@
 //! Bad inputs give an error that says where, what was found and what was expected.
 
 use super::{columns, read};
-use kymo_graph::load::{self, Hints};
+use kymo_graph::load::{self, EdgeFeatures, Hints};
 
 /// Format, input, and how the error must read; parts are separated by `…`.
 const BAD: &[(&str, &str, &str)] = &[
@@ -34,7 +34,23 @@ const BAD: &[(&str, &str, &str)] = &[
         "user_id,item_id,timestamp,state_label,f\n1,2,3,0,1\n1,2,3,0\n",
         "f, line 3: found 4 field(s), expected 5",
     ),
+    (
+        "jodie",
+        "user_id,item_id,timestamp,state_label,f\n1,2,3,0,1,2\n1,2,3,0,1,x\n",
+        "f, line 3, column 6 (edge feature): found 'x', expected a finite number (--edge-features says",
+    ),
+    (
+        "jodie",
+        "u,i,ts,label,a\n1,2,3,0,NA\n",
+        "f, line 2, column 5 (edge feature): found 'NA', expected a finite number; the value is missing",
+    ),
+    (
+        "jodie",
+        "u,i,ts,label,a\n1,2,3,0,1e39\n",
+        "f, line 2, column 5 (edge feature): found '1e39', expected a number below 3.4e38",
+    ),
     ("tgb", "ts,u,v\n1,2\n", "f, line 2: found 2 field(s)…expected 3"),
+    ("tgb", "ts,u,v,w,a\n1,2,3,4,5\n1,2,3,4\n", "f, line 3: found 4 field(s)…expected 5"),
     ("matrix", "1,0\n0\n", "f, line 2: found 1 field(s), expected 2 as in the first row"),
     ("matrix", "1,0\n", "f: ends after row 1, expected 2 rows for 2 columns"),
     ("matrix", "1\n1\n", "f, line 2: found row 2, expected 1 rows for 1 columns"),
@@ -276,6 +292,35 @@ fn columns_given_by_the_user_are_checked_as_settings() {
     }
     let error = load::find("cvs").err().unwrap().to_string();
     assert!(error.starts_with("--format: there is no format 'cvs'; known are pygt, "), "{error}");
+}
+
+#[test]
+fn columns_that_cannot_be_features_of_edges_are_refused() {
+    let table = "from,to,when,amount,memo\n1,2,3,4,x\n2,1,4,5,y\n";
+    for (format, names, text, expected) in [
+        ("csv", "price", table, "'price' is no column of f, which has from, to, when, amount, memo"),
+        ("csv", "9", table, "'9' is no column of f, which has from"),
+        ("csv", "amount,4", table, "the column '4' is named twice"),
+        ("csv", "when", table, "column 3 of f is the time; features are in other columns"),
+        ("csv", "to", table, "column 2 of f is the target; features are in other columns"),
+        ("csv", "", table, "'' is no column of f"),
+        ("snap", "4", "1 2 3\n", "'4' is no column of f; columns without names go by 1 to 3"),
+        ("tgb", "from", "ts,from,to\n1,2,3\n", "column 2 of f is the source"),
+        ("jodie", "ts", "u,i,ts,label,a\n1,2,3,0,5\n", "column 3 of f says which edge it is, when, or its"),
+        ("jodie", "7", "u,i,ts,label,f\n1,2,3,0,5,6\n", "'7' is no column of f; columns without names"),
+        ("jodie", "5", ",u,i,ts,label,idx\n0,1,2,3.0,1.0,1\n", "f has no features, but an index"),
+    ] {
+        let named = EdgeFeatures::Named(names.split(',').map(String::from).collect());
+        let hints = Hints { edge_features: named, ..Hints::default() };
+        let error = read(format, &hints, text).err().unwrap().to_string();
+        assert!(
+            error.starts_with("--edge-features: ") && error.contains(expected),
+            "{format} {names}: {error}"
+        );
+    }
+    let named = EdgeFeatures::Named(vec!["memo".into()]);
+    let error = read("csv", &Hints { edge_features: named, ..Hints::default() }, table).err().unwrap();
+    assert!(error.to_string().contains("f, line 2, column 5 (edge feature): found 'x'"), "{error}");
 }
 
 #[test]

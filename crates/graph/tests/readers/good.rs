@@ -1,7 +1,7 @@
 //! Good inputs give the edges that are written in them.
 
 use super::{columns, read, shown};
-use kymo_graph::load::{self, Hints, Intake, Nature, Source};
+use kymo_graph::load::{self, EdgeFeatures, Hints, Meaning, Nature, Source};
 use kymo_graph::time::TimeUnit;
 
 #[test]
@@ -200,25 +200,103 @@ fn static_lists_may_have_a_header_and_weights() {
     }
 }
 
+/// The names of the features of edges, and what each row carries.
+fn carried(format: &str, hints: &Hints, text: &str) -> (Vec<String>, Vec<Option<Vec<f32>>>) {
+    let intake = read(format, hints, text).unwrap();
+    let (mut rows, mut events) = (Vec::new(), intake.log.sorted(1 << 20).unwrap());
+    while events.take().unwrap().is_some() {
+        rows.push(events.carried().map(<[f32]>::to_vec));
+    }
+    (intake.edge_features.unwrap_or_default(), rows)
+}
+
+fn features(names: &str) -> Hints {
+    let names = names.split(',').map(String::from).collect();
+    Hints { edge_features: EdgeFeatures::Named(names), ..Hints::default() }
+}
+
 #[test]
-fn jodie_features_are_read_when_they_are_wanted() {
-    let format = load::find("jodie").unwrap();
-    let annotated = |text: &str, wanted| {
-        let mut intake = Intake::new(&std::env::temp_dir(), 1 << 20, &kymo_graph::Progress::silent());
-        intake.bipartite = format.bipartite();
-        intake.wants_event_features = wanted;
-        format
-            .read(&mut Source::from_bytes("f", text.into()).unwrap(), &Hints::default(), &mut intake)
-            .unwrap();
-        let (mut last, mut events) = (Vec::new(), intake.log.sorted(1 << 20).unwrap());
-        while let Some(event) = events.take().unwrap() {
-            intake.annotations.read(event.annotation().unwrap(), &mut last).unwrap();
-        }
-        (intake.annotations.features(), last)
+fn jodie_has_a_label_and_features_in_every_row() {
+    let example = load::find("jodie").unwrap().example();
+    let told = |hints: &Hints, text: &str| {
+        let (names, rows) = carried("jodie", hints, text);
+        (names.join(" "), rows.into_iter().map(|row| row.unwrap()).collect::<Vec<_>>())
     };
-    assert_eq!(annotated(format.example(), true), (2, vec![1.0, 1.5, 2.0]));
-    assert_eq!(annotated(format.example(), false), (0, vec![1.0]));
-    assert_eq!(annotated(",u,i,ts,label,idx\n0,1,2,3.0,1.0,1\n", true), (0, vec![1.0]));
+    let all = vec![vec![0.0, -0.175, 0.25], vec![0.0, -0.5, 0.0], vec![1.0, 1.5, 2.0]];
+    assert_eq!(told(&Hints::default(), example), ("f0 f1".into(), all));
+    let none = Hints { edge_features: EdgeFeatures::None, ..Hints::default() };
+    assert_eq!(told(&none, example), (String::new(), vec![vec![0.0], vec![0.0], vec![1.0]]));
+    assert_eq!(told(&features("6"), example).1, [[0.0, 0.25], [0.0, 0.0], [1.0, 2.0]]);
+    let named = "u,i,ts,label,Price,kind of\n0,1,2,-1,3,4\n";
+    assert_eq!(told(&Hints::default(), named), ("Price kind of".into(), vec![vec![-1.0, 3.0, 4.0]]));
+    assert_eq!(told(&features("Kind Of,price"), named).1, [[-1.0, 4.0, 3.0]]);
+    let indexed = told(&Hints::default(), ",u,i,ts,label,idx\n0,1,2,3.0,1.0,1\n");
+    assert_eq!(indexed, (String::new(), vec![vec![1.0]]));
+    let index_first = told(&Hints::default(), ",u,i,ts,label,a\n0,1,2,3.0,1.0,7\n");
+    assert_eq!(index_first, ("a".into(), vec![vec![1.0, 7.0]]));
+}
+
+#[test]
+fn tgb_has_features_where_there_are_numbers_behind_its_weights() {
+    for (text, names, row) in [
+        ("ts,src,dst,w,size,kind,score\n1,a,b,2,3,x,-0.5\n2,b,c,2,4,y,1e3\n", "size score", vec![4.0, 1e3]),
+        ("ts,src,dst,size\n1,a,b,3\n2,b,c,4.5\n", "size", vec![4.5]),
+        // Not all are numbers, rows are counted, or nothing is left.
+        ("ts,src,dst,size\n1,a,b,3\n2,b,c,NA\n", "", vec![]),
+        ("ts,src,dst,w,idx\n1,a,b,3,1\n2,b,c,3,2\n3,b,c,3,3\n", "", vec![]),
+        ("ts,src,dst,w\n1,a,b,3\n2,b,c,4\n", "", vec![]),
+    ] {
+        let (found, rows) = carried("tgb", &Hints::default(), text);
+        assert_eq!(found.join(" "), names, "{text}");
+        assert_eq!(rows.last().unwrap().clone().unwrap_or_default(), row, "{text}");
+    }
+    let some = carried("tgb", &features("score"), "ts,src,dst,w,size,score\n1,a,b,2,3,7\n2,b,c,2,4,8\n");
+    assert_eq!(some, (vec!["score".into()], vec![Some(vec![7.0]), Some(vec![8.0])]));
+}
+
+#[test]
+fn tables_have_the_features_that_the_user_names() {
+    let header = "from,to,time,amount,kind,duration\n";
+    let rows = "1,2,10,5,a,60\n2,1,5,7,b,90.5\n";
+    let with_header = format!("{header}{rows}");
+    assert_eq!(carried("csv", &Hints::default(), &with_header), (vec![], vec![None, None]));
+    // A weight may be a feature as well; rows stay with their events when these are sorted.
+    let hints = features("duration,Amount");
+    let expected =
+        (vec!["duration".into(), "amount".into()], vec![Some(vec![90.5, 7.0]), Some(vec![60.0, 5.0])]);
+    assert_eq!(carried("csv", &hints, &with_header), expected);
+    assert_eq!(shown(read("csv", &hints, &with_header).unwrap()), ["2 1 5 7", "1 2 10 5"]);
+    let words: Vec<String> =
+        read("csv", &hints, &with_header).unwrap().read_as.iter().map(ToString::to_string).collect();
+    assert_eq!(words[3..], ["'amount' weight and feature", "'kind' skipped", "'duration' feature"]);
+    // Without a header, by what the user calls the columns or by their numbers.
+    for (told, name, title) in [
+        ("source,target,time,_,_,duration", "duration", "duration"),
+        ("source,target,time,_,_,_", "6", "column 6"),
+    ] {
+        let hints = Hints { columns: columns(told).columns, ..features(name) };
+        let (names, rows) = carried("csv", &hints, rows);
+        assert_eq!((names.join(","), rows[0].clone()), (title.into(), Some(vec![90.5])), "{name}");
+    }
+    let plain = "1 2 979081200 3.5\n2 3 979081205 4\n7 1 979081300 -1\n";
+    let (names, rows) = carried("csv", &features("4"), plain);
+    assert_eq!((names.join(","), rows[0].clone()), ("column 4".into(), Some(vec![3.5])));
+    // What takes an edge back carries nothing.
+    let changes = "step,op,source,target,size\n0,1,1,2,8\n1,-1,1,2,9\n";
+    assert_eq!(carried("csv", &features("size"), changes).1, [Some(vec![8.0]), None]);
+    // Other formats with columns know them, too.
+    assert_eq!(carried("static", &features("3"), "1 2 0.5\n").1, [Some(vec![0.5])]);
+}
+
+#[test]
+fn many_features_are_said_in_a_few_words() {
+    let names: Vec<String> = (0..20).map(|number| format!("x{number}")).collect();
+    let text = format!("u,i,ts,label,{}\n1,2,3,0{}\n", names.join(","), ",7".repeat(20));
+    let words = Meaning::listed(&read("jodie", &Hints::default(), &text).unwrap().read_as);
+    assert!(words.ends_with("'label' label, 'x0' to 'x19' features (20)"), "{words}");
+    let few = read("jodie", &features("x0,x3"), &text).unwrap().read_as;
+    let words = Meaning::listed(&few);
+    assert!(words.contains("'x0' feature, 'x1' skipped, 'x2' skipped, 'x3' feature"), "{words}");
 }
 
 /// A graph a day.

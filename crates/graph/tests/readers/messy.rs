@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use kymo_graph::Progress;
-use kymo_graph::load::{self, Hints, IdKind, Intake, Source};
+use kymo_graph::load::{self, EdgeFeatures, Hints, IdKind, Intake, Source};
 use kymo_graph::random::Random;
 use kymo_graph::time::DateOrder;
 
@@ -37,6 +37,9 @@ fn hints(options: &str) -> Hints {
             ["--columns", names] => hints.columns = columns(names).columns,
             ["--decimal", "comma"] => hints.style.decimal_comma = true,
             ["--dates", "mdy"] => hints.style.dates = Some(DateOrder::Mdy),
+            ["--edge-features", names] => {
+                hints.edge_features = EdgeFeatures::Named(names.split(',').map(String::from).collect());
+            }
             ["--dates", "dmy"] => hints.style.dates = Some(DateOrder::Dmy),
             other => panic!("an option that the test does not know: {other:?}"),
         }

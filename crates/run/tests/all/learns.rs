@@ -3,7 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use kymo_graph::Progress;
+use kymo_graph::cut::WeightRule;
 use kymo_graph::generate::{self, Params};
+use kymo_graph::ingest;
+use kymo_graph::load::{EdgeFeatures, Hints};
 use kymo_model::metric;
 use kymo_run::config::ClassWeights;
 use kymo_run::random::Random;
@@ -47,6 +50,29 @@ fn weighted(folder: &Path) -> PathBuf {
     path
 }
 
+/// Events whose weights follow from what the events of their source carried one step before, as a store with
+/// these features of edges.
+fn hinted(folder: &Path, name: &str, edge_features: EdgeFeatures) -> PathBuf {
+    let random = Random::new(8);
+    let hint = |step: u64, source: u64| if random.stream(step).share(source) < 0.5 { -1.0 } else { 1.0 };
+    let mut text = String::from("step,source,target,weight,hint\n");
+    for step in 1..41 {
+        let drawn = |place: u64| random.stream(1000 + step).below(40, place) as u64;
+        for event in 0..200 {
+            let (source, target) = (drawn(3 * event), drawn(3 * event + 1));
+            let noise = random.stream(2000 + step).share(event) - 0.5;
+            let weight = 3.0 * hint(step - 1, source) + 0.4 * noise;
+            text.push_str(&format!("{},{source},{target},{weight},{}\n", step - 1, hint(step, source)));
+        }
+    }
+    let (file, store) = (folder.join("hinted.csv"), folder.join(name));
+    std::fs::write(&file, text).unwrap();
+    let hints = Hints { edge_features, ..Hints::default() };
+    let settings = ingest::Settings { hints, weight: Some(WeightRule::Last), ..ingest::Settings::default() };
+    ingest::ingest(&[file], &store, &settings, &Progress::silent()).unwrap();
+    store
+}
+
 fn usual(store: &Path, task: &str) -> Settings {
     let mut settings = settings(store, task, "graphsage-linear");
     (settings.model.hidden, settings.train.epochs, settings.train.patience) = (16, 12, 0);
@@ -77,6 +103,20 @@ fn models_beat_the_baselines_on_every_task() {
         let (_, summary) = run(&usual(store, task.name()), &folder.path().join(task.name()));
         beats_the_baselines(&summary, *task);
     }
+}
+
+#[test]
+fn what_features_of_edges_tell_is_learnt() {
+    let folder = tempfile::tempdir().unwrap();
+    let task = task::find("edge-regression").unwrap();
+    let reached = |name: &str, features: EdgeFeatures| {
+        let store = hinted(folder.path(), name, features);
+        let (_, summary) = run(&usual(&store, task.name()), &folder.path().join(format!("{name}-run")));
+        summary.test.metrics[task.metrics()[0]]
+    };
+    let without = reached("without", EdgeFeatures::None);
+    let with = reached("with", EdgeFeatures::Named(vec!["hint".into()]));
+    assert!(with < 0.6 * without, "{with} with features of edges, {without} without");
 }
 
 #[test]
