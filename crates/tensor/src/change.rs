@@ -1,5 +1,5 @@
-//! What makes the product of one sparse matrix out of that of another (REAL, section 4.1, Eq. 3): for each row
-//! a factor that its sum is scaled by, and entries that are added to it.
+//! What makes the product of one sparse matrix out of that of another (REAL, section 4.1, Eq. 3): for each
+//! row a factor that its sum is scaled by, and entries that are added to it.
 //!
 //! Of consecutive snapshots most entries are the same. A row of a mean has all its values changed by one edge
 //! more or less, and by the same factor: its sum is scaled, and what the edge brings is added. Rows of which

@@ -1,6 +1,6 @@
-//! The product of a sparse matrix with rows, made out of the product of another one with the same rows (REAL,
-//! section 4.1): sums are scaled, and the entries that changed are added. The gradient goes the same way back:
-//! scaled to the sums before, and through the changed entries to the rows.
+//! The product of a sparse matrix with rows, made out of the product of another one with the same rows
+//! (REAL, section 4.1): sums are scaled, and the entries that changed are added. The gradient goes the same
+//! way back: scaled to the sums before, and through the changed entries to the rows.
 
 use std::sync::Arc;
 
