@@ -101,6 +101,9 @@ fn run(
         if same == Same::Matrix {
             tape.expect_alike();
         }
+        if same == Same::Features && at_once > 1 {
+            tape.expect_repeats();
+        }
         let bound = params.bind(&mut tape).unwrap();
         let (first, end) = (group[0], group[group.len() - 1] + WINDOW);
         let mut frames: Vec<Frame<'_>> = Vec::new();

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::arena::Buffer;
 use crate::clock::{Stage, Within};
@@ -139,6 +140,11 @@ pub trait Op: Send + Sync {
 
     /// The output, where it was made together with others and need not be computed. It can be taken once.
     fn made(&self) -> Option<Buffer> {
+        None
+    }
+
+    /// Rows of its output that are not copied from its last input, where it copies the others.
+    fn changed(&self) -> Option<&Arc<[u32]>> {
         None
     }
 

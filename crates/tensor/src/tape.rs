@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::estimate::Reserved;
 use crate::indexed::Indexed;
 use crate::op::{Few, Op, Shape, View};
-use crate::ops::Lazy;
+use crate::ops::{Lazy, Repeats};
 
 /// Where numbers are, in words.
 pub(crate) const HOST: &str = "in the memory of the host";
@@ -164,12 +164,14 @@ pub struct Tape<'a> {
     /// Where the time goes, if anybody wants to know.
     pub(crate) clock: Option<RefCell<Clock>>,
     alike: bool,
+    /// What was applied, where layers look for rows that they had before.
+    pub(crate) repeats: Option<Repeats>,
 }
 
 impl<'a> Tape<'a> {
     /// An empty tape that takes its buffers from `arena`.
     pub fn new(arena: &'a Arena) -> Self {
-        Tape { arena, nodes: Vec::with_capacity(NODES), clock: None, alike: false }
+        Tape { arena, nodes: Vec::with_capacity(NODES), clock: None, alike: false, repeats: None }
     }
 
     /// Whether it works in the memory of the host.

@@ -48,9 +48,10 @@ section! {
         /// Whether windows that a worker has in one iteration and that overlap are run together: their common
         /// snapshots go through structure once (REAL, section 4.2). The same result, to rounding.
         share: bool = true,
-        /// Whether what consecutive snapshots have in common is aggregated once, where few edges change
-        /// (REAL, section 4.1): attention goes through their edges together, means and sums are made out of
-        /// those of the snapshot before. The same result, to rounding.
+        /// Whether what consecutive snapshots have in common is computed once (REAL, section 4.1): where few
+        /// edges change, attention goes through their edges together, and means and sums are made out of
+        /// those of the snapshot before; rows that did not change are not multiplied again. The same result,
+        /// to rounding.
         increments: bool = true,
         /// Epochs before windows are scheduled by the median of what they took; the first of several is not
         /// counted.

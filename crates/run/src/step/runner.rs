@@ -124,6 +124,9 @@ impl Runner {
             if self.context.alike && cells.is_none() {
                 tape.expect_alike();
             }
+            if self.context.settings.parallel.increments {
+                tape.expect_repeats();
+            }
             let params = replica.bind(&mut tape, run.pass.trains)?;
             let frames = match &seen {
                 Some(seen) => self.frames_of(&mut tape, &params, run.loaded, seen, &snapshots)?,

@@ -39,6 +39,8 @@ struct ByRows<'a, F> {
     own: Mutex<Vec<Option<Buffer>>>,
     /// What each input belongs to, and what blocks take, where a clock is on.
     counted: Option<(Vec<Of>, Mutex<Within>)>,
+    /// Whether layers look for rows that they had before.
+    expects_repeats: bool,
     body: F,
 }
 
@@ -81,6 +83,9 @@ where
         let mut tape = Tape::new(arena);
         if self.counted.is_some() {
             tape.start_clock();
+        }
+        if self.expects_repeats {
+            tape.expect_repeats();
         }
         let mut vars = Vec::with_capacity(inputs.len());
         for (index, (&input, &wants)) in inputs.iter().zip(&self.wants_gradient).enumerate() {
@@ -300,6 +305,7 @@ impl<'a> Tape<'a> {
             products,
             own: Mutex::default(),
             counted,
+            expects_repeats: self.expects_repeats(),
             body,
         };
         self.apply(op, &inputs)

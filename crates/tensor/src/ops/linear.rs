@@ -15,9 +15,9 @@ use crate::op::{Back, Op, Shape, View};
 use crate::tape::{Tape, Var};
 
 /// The inputs are the weight, the bias if there is one, and the matrices side by side.
-struct Linear {
-    has_bias: bool,
-    is_positive: bool,
+pub(super) struct Linear {
+    pub(super) has_bias: bool,
+    pub(super) is_positive: bool,
 }
 
 impl Linear {
@@ -212,12 +212,12 @@ impl Op for Linear {
 impl Tape<'_> {
     /// `x w`.
     pub fn matmul(&mut self, x: Var, w: Var) -> Result<Var> {
-        self.apply(Linear { has_bias: false, is_positive: false }, &[w, x])
+        self.linear_or_again(Linear { has_bias: false, is_positive: false }, &[w], x)
     }
 
     /// `x w + b`, with the one row `b` added to every row.
     pub fn linear(&mut self, x: Var, w: Var, b: Var) -> Result<Var> {
-        self.linear_of(&[x], w, b)
+        self.linear_or_again(Linear { has_bias: true, is_positive: false }, &[w, b], x)
     }
 
     /// `[x, y, ...] w + b` for matrices side by side, which are not copied there.
@@ -227,7 +227,7 @@ impl Tape<'_> {
 
     /// The positive part of `x w + b`.
     pub fn linear_relu(&mut self, x: Var, w: Var, b: Var) -> Result<Var> {
-        self.apply(Linear { has_bias: true, is_positive: true }, &[w, b, x])
+        self.linear_or_again(Linear { has_bias: true, is_positive: true }, &[w, b], x)
     }
 }
 

@@ -42,6 +42,7 @@ mod row_max;
 mod rows;
 mod scatter;
 mod sddmm;
+mod selective;
 mod spanned_attention;
 mod spanned_loops;
 mod spmm;
@@ -54,6 +55,7 @@ use crate::cuda::Source;
 pub(crate) use gather::{expect_indices, for_each_row};
 pub(crate) use lazy::{Lazy, LazyProduct};
 pub(crate) use pointwise::gather_by;
+pub(crate) use selective::Repeats;
 pub(crate) use sums::{factored, permuted};
 
 pub(crate) use aggregate::Entries;

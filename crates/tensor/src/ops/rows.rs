@@ -144,7 +144,12 @@ impl Op for Slice {
 impl Tape<'_> {
     /// The rows of several matrices below each other.
     pub fn concatenate_rows(&mut self, all: &[Var]) -> Result<Var> {
-        self.apply(Concatenate, all)
+        if let Some(var) = self.stacked(all) {
+            return Ok(var);
+        }
+        let var = self.apply(Concatenate, all)?;
+        self.note_stacked(all, var);
+        Ok(var)
     }
 
     /// Some rows of a matrix.
