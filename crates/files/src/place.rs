@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// The file that makes a folder a store.
 pub const MANIFEST: &str = "manifest.json";
@@ -50,6 +50,13 @@ pub fn resolve(path: &Path) -> io::Result<PathBuf> {
     Ok(resolved)
 }
 
+/// The way from a folder to a path, both resolved: it stays the same where both are moved together.
+pub fn way(from: &Path, to: &Path) -> PathBuf {
+    let common = from.components().zip(to.components()).take_while(|(one, other)| one == other).count();
+    let up = from.components().skip(common).map(|_| Component::ParentDir);
+    up.chain(to.components().skip(common)).collect()
+}
+
 /// The path that a link leads to, so that what is there is replaced and the link stays; any other path as it
 /// is.
 pub fn follow(path: &Path) -> io::Result<PathBuf> {
@@ -73,6 +80,19 @@ pub(crate) fn hidden(path: &Path, ending: &str) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ways_lead_from_folders_to_paths() {
+        for (from, to, expected) in [
+            ("/a/run", "/a/store", "../store"),
+            ("/a/run", "/a/run/data", "data"),
+            ("/a/runs/first", "/b/store", "../../../b/store"),
+            ("/", "/store", "store"),
+        ] {
+            let made = way(Path::new(from), Path::new(to));
+            assert_eq!(made, Path::new(expected), "{from} {to}");
+        }
+    }
 
     #[test]
     fn only_what_kymo_writes_is_a_store_or_a_run() {

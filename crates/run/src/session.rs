@@ -105,7 +105,8 @@ impl Session {
         let (saved, lock) = match &first {
             // Its folder is where the first worker is; others need not see it.
             Some(group) if !group.leads() => {
-                (Saved::from_bytes(&group.broadcast(Vec::new())?, &Folder::checkpoint_of(path))?, None)
+                let bytes = group.broadcast(Vec::new())?;
+                (Saved::from_bytes(&bytes, &Folder::checkpoint_of(path))?.found_from(path), None)
             }
             _ => {
                 check_there(path)?;
@@ -232,9 +233,12 @@ pub fn load_with(
     if let Some(device) = device {
         settings.run.device = device.to_owned();
     }
-    if let Some(store) = store {
-        settings.data.store = store.to_string_lossy().into_owned();
-        settings.data = absolute(settings.data)?;
+    match store {
+        Some(store) => {
+            settings.data.store = store.to_string_lossy().into_owned();
+            settings.data = absolute(settings.data)?;
+        }
+        None => check_store(&settings, path)?,
     }
     // Evaluation uses one worker.
     settings.parallel = Parallel::default();
@@ -331,8 +335,9 @@ fn saved(path: &Path) -> Result<Saved> {
     if file.exists() {
         let written: Settings = overlay::resolve(Some(&file), &[])?;
         let differences = overlay::differences(&written, &saved.settings);
-        if let Some(difference) = differences.iter().find(|difference| !MAY_CHANGE.contains(&key(difference)))
-        {
+        // Where the store is may change between the two: what is in it is checked where it is opened.
+        let may = |difference: &&String| MAY_CHANGE.contains(&key(difference)) || key(difference) == STORE;
+        if let Some(difference) = differences.iter().find(|difference| !may(difference)) {
             let problem = format!(
                 "it does not go with settings.toml beside it ({difference}): one of them was changed or \
                  belongs to \
@@ -341,8 +346,11 @@ fn saved(path: &Path) -> Result<Saved> {
             return Err(Error::file(&checkpoint, problem));
         }
     }
-    Ok(saved)
+    Ok(saved.found_from(path))
 }
+
+/// The setting that says where the store is.
+const STORE: &str = "data.store";
 
 /// The key that a difference of settings is about.
 fn key(difference: &str) -> &str {
@@ -443,7 +451,8 @@ fn changed(saved: &Settings, changes: &[Override], path: &Path) -> Result<Settin
     }
     for difference in overlay::differences(saved, &asked) {
         let key = key(&difference);
-        if !MAY_CHANGE.contains(&key) {
+        let was_moved = key == STORE && !is_store(Path::new(&saved.data.store));
+        if !MAY_CHANGE.contains(&key) && !was_moved {
             let problem = format!(
                 "the run in {} was begun with another value ({difference}); begin a new one with -o, or \
                  leave it out",
@@ -452,11 +461,27 @@ fn changed(saved: &Settings, changes: &[Override], path: &Path) -> Result<Settin
             return Err(Error::settings(key, problem));
         }
     }
+    check_store(&asked, path)?;
     if asked.train.schedule == RateName::Cosine && asked.train.epochs != saved.train.epochs {
         let problem = "the cosine schedule was laid out for another number of epochs; begin a new run";
         return Err(Error::settings("train.epochs", problem));
     }
     Ok(asked)
+}
+
+/// Fails where the store of a run is gone.
+fn check_store(settings: &Settings, run: &Path) -> Result<()> {
+    let store = Path::new(&settings.data.store);
+    if settings.data.store.is_empty() || is_store(store) {
+        return Ok(());
+    }
+    let problem = format!(
+        "{}: the store of the run in {run} is not there, nor where it was as seen from the run; say where it is \
+         now (kymo evaluate {run} STORE, kymo predict {run} STORE, kymo train STORE -o {run} --resume)",
+        store.display(),
+        run = run.display()
+    );
+    Err(Error::settings(STORE, problem))
 }
 
 /// The same data under a path that holds from everywhere.

@@ -5,8 +5,9 @@
 //! setting, and the position. So a run that is resumed computes the bits of one that was never interrupted.
 
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use kymo_files::place::{is_store, parent, resolve, way};
 use kymo_graph::Step;
 use kymo_model::Slot;
 use kymo_plan::EpochPlan;
@@ -66,6 +67,9 @@ struct Facts {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     stale: Option<StaleFacts>,
     data: DataFacts,
+    /// The way from the run's folder to the store.
+    #[serde(default)]
+    beside: Option<PathBuf>,
     /// What else is known of the data.
     #[serde(default)]
     origin: Option<Origin>,
@@ -98,6 +102,12 @@ struct DataFacts {
     content: u32,
 }
 
+/// The way from the folder of a run, told by its checkpoint, to its store, where it has one of its own.
+fn beside(settings: &Settings, checkpoint: &Path) -> Option<PathBuf> {
+    let store = Some(Path::new(&settings.data.store)).filter(|path| !path.as_os_str().is_empty())?;
+    Some(way(&resolve(parent(checkpoint)).ok()?, &resolve(store).ok()?))
+}
+
 impl DataFacts {
     fn of(worker: &Worker) -> DataFacts {
         let manifest = worker.snapshots().store().manifest();
@@ -125,6 +135,7 @@ pub struct Saved {
     profile: Option<ProfileFacts>,
     stale: Option<StaleFacts>,
     data: DataFacts,
+    beside: Option<PathBuf>,
     pub(super) origin: Option<Origin>,
 }
 
@@ -173,6 +184,7 @@ impl Course {
             profile,
             stale: worker.kept.as_ref().map(|kept| stale::put(kept, &mut checkpoint)),
             data: DataFacts::of(worker),
+            beside: beside(worker.settings(), path),
             origin: Some(Origin::of(worker)),
         };
         checkpoint.facts = serde_json::to_value(facts)
@@ -224,7 +236,7 @@ impl Saved {
             serde_json::from_value(checkpoint.facts.clone()).map_err(|error| wrong(error.to_string()))?;
         let settings: Settings =
             toml::from_str(&facts.settings).map_err(|error| wrong(error.message().to_owned()))?;
-        let Facts { position, steps, carried, plan, profile, stale, data, origin, .. } = facts;
+        let Facts { position, steps, carried, plan, profile, stale, data, beside, origin, .. } = facts;
         let scheduled = facts.scheduled.map(|iterations| Schedule { iterations });
         Ok(Saved {
             settings,
@@ -236,9 +248,25 @@ impl Saved {
             profile,
             stale,
             data,
+            beside,
             origin,
             checkpoint,
         })
+    }
+
+    /// The same with its store where that is now: where it was, or, if it is not there any more, where it was
+    /// as seen from the folder of the run, which was moved together with it.
+    pub fn found_from(mut self, run: &Path) -> Saved {
+        let store = &mut self.settings.data.store;
+        if !store.is_empty()
+            && !is_store(Path::new(store))
+            && let (Some(beside), Ok(run)) = (&self.beside, resolve(run))
+            && let Ok(moved) = resolve(&run.join(beside))
+            && is_store(&moved)
+        {
+            *store = moved.to_string_lossy().into_owned();
+        }
+        self
     }
 
     /// The schedule in force, if there was one.

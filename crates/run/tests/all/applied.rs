@@ -154,6 +154,45 @@ fn what_does_not_go_with_a_model_is_refused() {
     refused("node-regression", &folder.path().join("none"), "there is no such store");
 }
 
+/// A run finds its store where both were moved to, goes on where it is told of the new place, and says so
+/// where it is not.
+#[test]
+fn runs_and_stores_are_moved_together_and_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let store = Sketch::random(65, 14, 16).write(&at("first/store"));
+    let mut short = settings(store.path(), "node-regression", "gcn");
+    short.train.epochs = 2;
+    run(&short, &at("first/run"));
+    let opened =
+        |run: &str| load(&at(run), &[], None, &Progress::silent()).map(|worker| worker.replica.version());
+    let resume = |epochs: &str, store: Option<&str>| {
+        let path = store.map(|store| at(store).to_string_lossy().into_owned());
+        let mut changes = vec![("train.epochs".to_owned(), epochs.to_owned(), "test".to_owned())];
+        changes.extend(path.map(|path| ("data.store".to_owned(), path, "test".to_owned())));
+        let session = Session::resume(&at("second/run"), &changes, &Progress::silent())?;
+        session.train(&mut Onlooker::default()).map(drop)
+    };
+    let steps = opened("first/run").unwrap();
+    std::fs::rename(at("first"), at("second")).unwrap();
+    assert_eq!(opened("second/run").unwrap(), steps);
+    resume("3", None).unwrap();
+    // It knows the new place, and that there is another store in it now.
+    Sketch::random(66, 14, 16).write(&at("first/store"));
+    let error = resume("4", Some("first/store")).err().unwrap().to_string();
+    assert!(error.starts_with("data.store: the run in "), "{error}");
+    std::fs::rename(at("second/store"), at("elsewhere")).unwrap();
+    for error in [opened("second/run").err().unwrap(), resume("4", None).err().unwrap()] {
+        let text = error.to_string();
+        assert!(text.contains("is not there") && text.contains("STORE"), "{text}");
+        assert_eq!(error.class(), Class::Settings);
+    }
+    let error = resume("4", Some("first/store")).err().unwrap().to_string();
+    assert!(error.contains("the data has changed since the run began"), "{error}");
+    resume("4", Some("elsewhere")).unwrap();
+    assert!(opened("second/run").unwrap() >= steps);
+}
+
 /// Guards `train.from`: a run begins with the parameters and the scales of another, which stays as it is, and
 /// goes on from a checkpoint with the same bits as without a stop.
 #[test]
