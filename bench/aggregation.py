@@ -12,8 +12,8 @@ The graphs are those of reuse.py, two workers of one thread each, hidden width 6
 
 `perf record -e cpu-clock` samples where the processor is: in the threads that read snapshots (`reader`), and
 in sums over neighbours, forward and backward. What an epoch takes is the difference of two trainings, one
-four epochs longer than the other, so that what is done once does not count; validation does. These are
-seconds of a processor, which other programs on the machine hardly change.
+four epochs longer than the other, so that what is done once does not count; the validation is of one step.
+These are seconds of a processor, which other programs on the machine hardly change.
 """
 
 import argparse
@@ -28,6 +28,8 @@ VARIANTS = {
     "type I": {**RUNS, "parallel.share": "false"},
     "everything": RUNS,
 }
+# Samples a second.
+RATE = 499
 # Of the epochs, the first few are not counted.
 EPOCHS = (2, 6)
 # What is sampled of a sum over neighbours, by the names of its functions.
@@ -36,25 +38,23 @@ SUMS = ("ops::aggregate::", "ops::increment::", "ops::lazy::")
 
 def sampled(kymo, store, model, windows, more, variant, epochs, folder):
     """Samples of the readers, and of sums over neighbours."""
-    settings = {"train.patience": "0", "train.window": "8", "parallel.windows": windows, **VARIANTS[variant]}
+    settings = {"train.patience": "0", "split.validation": "0.02", "train.window": "8",
+                "parallel.windows": windows, **VARIANTS[variant]}
     command = [kymo, "train", store, "--model", model, "--hidden", "64", "--workers", "2", "--strategy", "psg",
                "--epochs", epochs, "--quiet", "-o", folder / f"{variant}-{epochs}".replace(" ", "")]
     for setting in [*(f"{name}={value}" for name, value in settings.items()), *more]:
         command += ["--set", setting]
     record = folder / "perf.data"
-    subprocess.run(list(map(str, ["perf", "record", "-q", "-e", "cpu-clock", "-F", RATE, "-o", record, *command])),
-                   check=True, capture_output=True)
-    script = subprocess.run(["perf", "script", "-i", record, "-F", "comm,sym"], check=True,
+    command = ["perf", "record", "-q", "-e", "cpu-clock", "-F", RATE, "-o", record, *command]
+    subprocess.run(list(map(str, command)), check=True, capture_output=True)
+    script = subprocess.run(["perf", "script", "-i", record, "-F", "comm,ip,sym"], check=True,
                             capture_output=True, text=True).stdout
     read, summed = 0, 0
     for line in script.splitlines():
-        command, _, symbol = line.strip().partition(" ")
+        command, _, symbol = [*line.split(maxsplit=2), "", "", ""][:3]
         read += command == "reader"
         summed += command != "reader" and any(name in symbol for name in SUMS)
     return read, summed
-
-
-RATE = 499
 
 
 def main():
@@ -80,12 +80,13 @@ def main():
                 for variant in VARIANTS:
                     folder = pathlib.Path(made) / f"{graph}-{model}"
                     folder.mkdir(exist_ok=True)
-                    few, many = (sampled(kymo, store, model, options.windows, options.set, variant, epochs, folder)
-                                 for epochs in EPOCHS)
+                    few, many = (sampled(kymo, store, model, options.windows, options.set, variant, epochs,
+                                         folder) for epochs in EPOCHS)
                     seconds = RATE * (EPOCHS[1] - EPOCHS[0])
                     row[variant] = [max(more - less, 0) / seconds for less, more in zip(few, many)]
                 total = {variant: sum(seconds) for variant, seconds in row.items()}
-                cells = [graph, f"`{model}`", *(" ".join(f"{part:.3f}" for part in row[name]) for name in VARIANTS)]
+                cells = [graph, f"`{model}`"]
+                cells += [" ".join(f"{part:.3f}" for part in row[name]) for name in VARIANTS]
                 cells += [f"{total['nothing'] / max(total[name], 1 / seconds):.1f}"
                           for name in ("type I", "everything")]
                 lines.append("| " + " | ".join(cells) + " |")
