@@ -18,22 +18,22 @@ pub fn table(context: &RunContext, evaluation: &Evaluation) -> String {
         .collect();
     let name = std::iter::once(model).chain(evaluation.baselines.keys().map(String::as_str));
     let width = name.map(str::len).max().unwrap_or(0).max(evaluation.split.len()) + 2;
-    let columns: Vec<usize> = metrics.iter().map(|metric| metric.len().max(8) + 2).collect();
+    let baselines = evaluation.baselines.iter().map(|(name, values)| (name.as_str(), values));
+    let rows: Vec<(&str, &Metrics)> =
+        std::iter::once((model, &evaluation.metrics)).chain(baselines).collect();
+    let cell = |values: &Metrics, metric: &str| values.get(metric).map_or("-".into(), |value| number(*value));
+    let widest = |metric: &str| rows.iter().map(|(_, values)| cell(values, metric).len()).max().unwrap_or(0);
+    let columns: Vec<usize> =
+        metrics.iter().map(|metric| metric.len().max(8).max(widest(metric)) + 2).collect();
     let mut text = format!("{:width$}", evaluation.split);
     for (metric, column) in metrics.iter().zip(&columns) {
         text.push_str(&format!("{metric:>column$}"));
     }
     text.push('\n');
-    let rows = std::iter::once((model, &evaluation.metrics));
-    for (name, values) in
-        rows.chain(evaluation.baselines.iter().map(|(name, values)| (name.as_str(), values)))
-    {
+    for (name, values) in &rows {
         text.push_str(&format!("{name:width$}"));
         for (metric, column) in metrics.iter().zip(&columns) {
-            match values.get(*metric) {
-                Some(value) => text.push_str(&format!("{:>column$}", number(*value))),
-                None => text.push_str(&format!("{:>column$}", "-")),
-            }
+            text.push_str(&format!("{:>column$}", cell(values, metric)));
         }
         text.push('\n');
     }

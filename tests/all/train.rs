@@ -83,6 +83,22 @@ fn evaluates_again(bench: &Bench, task: &str, summary: &Value) {
     assert!(test["metrics"].as_object().unwrap().keys().eq(&shown), "{table}");
 }
 
+/// Guards that large numbers do not run into those beside them.
+#[test]
+fn columns_of_a_table_stay_apart() {
+    let bench = Bench::new();
+    bench.file("edges.csv", "src,dst\n0,1\n1,2\n2,0\n");
+    let row = |step: usize| format!("{},{},{}\n", step * step * 1000, 7e7 - step as f64, step % 2);
+    bench.file("signal.csv", &format!("0,1,2\n{}", (0..30).map(row).collect::<String>()));
+    bench.done("ingest edges.csv --signal signal.csv -o large");
+    bench.done("train large --task node-regression --epochs 1 -o run");
+    let table = bench.done("evaluate run").out;
+    let words = |line: &str| line.split_whitespace().count();
+    let rows: Vec<&str> = table.lines().take_while(|line| !line.contains(" does not beat ")).collect();
+    assert!(rows.len() > 2 && table.contains("17667.5333"), "{table}");
+    assert!(rows.iter().all(|row| words(row) == words(rows[0])), "{table}");
+}
+
 /// Guards that a model that is no better than a rule of thumb is not sold as a result.
 #[test]
 fn a_model_behind_a_baseline_is_said_to_be() {
