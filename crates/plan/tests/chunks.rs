@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use kymo_graph::store::{Plan, Writer};
-use kymo_graph::{Edge, Ids, Snapshot, StepData, StepEdges, Store};
+use kymo_graph::{Edge, Ids, Presence, Progress, Snapshot, StepData, StepEdges, Store};
 use kymo_plan::partition::chunks::{
     Cells, Chunk, ChunkGraph, Chunks, Load, Pace, Problem, expected_seconds, greedy, improved,
 };
@@ -29,7 +29,16 @@ fn write(path: &Path, vertices: usize, steps: &[Vec<(u32, u32)>]) -> Store {
 
 fn ask(store: &Store, workers: usize, seed: u64) -> Ask<'_> {
     let (steps, window) = (0..store.steps(), store.steps());
-    Ask { store, steps, window, workers, seed, effort: Effort::ALL, traffic: Traffic::default() }
+    Ask {
+        store,
+        steps,
+        window,
+        workers,
+        seed,
+        effort: Effort::ALL,
+        traffic: Traffic::default(),
+        presence: None,
+    }
 }
 
 fn chunks(ask: &Ask<'_>) -> (Chunks, ChunkGraph) {
@@ -144,6 +153,71 @@ proptest! {
         let singles: Vec<Vec<Chunk>> = (0..looked.len()).map(single).collect();
         prop_assert!(graph.cut() <= plain(&ask, &singles).values().sum());
         prop_assert_eq!(graph.cut(), all(&graph).values().sum::<u64>());
+    }
+
+    /// Vertices come and go: chunks are made of cells that are there, and the others go with them.
+    #[test]
+    fn absent_cells_load_no_chunk_and_decide_nothing(
+        vertices in 1usize..40,
+        raw in prop::collection::vec(
+            prop_oneof![
+                1 => Just(Vec::new()),
+                2 => prop::collection::vec((0u32..40, 0u32..40), 0..12),
+            ],
+            1..9),
+        window in 1usize..9,
+        workers in 1usize..=5,
+        seed in any::<u64>(),
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let within = |v: u32| v % vertices as u32;
+        let steps: Vec<Vec<(u32, u32)>> =
+            raw.iter().map(|edges| edges.iter().map(|&(u, v)| (within(u), within(v))).collect()).collect();
+        let store = write(&folder.path().join("store"), vertices, &steps);
+        let presence = Presence::by_edges(&store, steps.len(), &Progress::silent()).unwrap();
+        let ask = Ask { window, presence: Some(&presence), ..ask(&store, workers, seed) };
+        let (found, graph) = pool(1).install(|| chunks(&ask));
+        let (again, same) = pool(4).install(|| chunks(&ask));
+        prop_assert!(found.by_step == again.by_step && graph == same);
+
+        let (mut rows, mut edges) = (vec![0u64; found.count], vec![0u64; found.count]);
+        for (step, chunks) in found.by_step.iter().enumerate() {
+            for (vertex, &chunk) in (0..).zip(chunks) {
+                rows[chunk as usize] += u64::from(presence.has(vertex, step));
+            }
+            for edge in store.snapshot(step).unwrap().edges.iter() {
+                edges[chunks[edge.target() as usize] as usize] += 1;
+            }
+        }
+        // Where anybody is there at all, no chunk is made of absent cells alone.
+        let anybody = presence.counts().iter().any(|&count| count > 0);
+        let has_cells = rows.iter().all(|&rows| rows > 0);
+        prop_assert!(has_cells || !anybody && found.count == 1);
+        for chunk in 0..found.count {
+            let told = graph.loads.at(chunk).iter().map(|load| [load.rows, load.edges]);
+            let told = told.fold([0, 0], |sum, load| [sum[0] + load[0], sum[1] + load[1]]);
+            prop_assert_eq!(told, [rows[chunk], edges[chunk]]);
+            let load = rows[chunk] + edges[chunk];
+            prop_assert!(load <= found.cap || rows[chunk] == 1, "{load}, cap {}", found.cap);
+        }
+        // An absent cell goes with the cell of its vertex that is nearest in time, so nothing moves for it.
+        for vertex in 0..vertices {
+            let life = presence.life(vertex as u32);
+            let chunk = |step: usize| found.by_step[step][vertex];
+            if life.is_empty() {
+                let dealt = (vertex % found.count) as Chunk;
+                prop_assert!((0..steps.len()).all(|step| chunk(step) == dealt));
+            } else {
+                prop_assert!((0..life.start).all(|step| chunk(step) == chunk(life.start)));
+                prop_assert!((life.end..steps.len()).all(|step| chunk(step) == chunk(life.end - 1)));
+            }
+        }
+        prop_assert_eq!(all(&graph), plain(&ask, &found.by_step));
+        // What a window is expected to take has no rows of those who are absent in all of it.
+        let made = partition("chunks-greedy", &ask);
+        let all_there = Ask { presence: None, ..ask.clone() };
+        let [told, untold] = [&ask, &all_there].map(|ask| expected_seconds(ask, &made).unwrap());
+        prop_assert!(told <= untold);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use kymo_graph::generate::{self, Params};
 use kymo_graph::store::{Plan, Writer};
-use kymo_graph::{Edge, Ids, Progress, Snapshot, StepData, StepEdges, Store};
+use kymo_graph::{Edge, Ids, Presence, Progress, Snapshot, StepData, StepEdges, Store};
 use kymo_plan::cut::{edge_cut, loads, step_loads, vertex_loads};
 use kymo_plan::partition::Effort;
 use kymo_plan::partition::{ALL, find};
@@ -28,6 +28,7 @@ fn layout(name: &str, store: &Store, workers: usize) -> Layout {
             seed: 1,
             effort: Effort::ALL,
             traffic: Traffic::default(),
+            presence: None,
         },
     )
     .unwrap()
@@ -85,6 +86,8 @@ proptest! {
             1..6),
         (first, last) in (0usize..6, 0usize..6),
         workers in 1usize..=5,
+        lives in prop::collection::vec(0usize..7, 40),
+        known in 0usize..6,
         seed in any::<u64>(),
     ) {
         let folder = tempfile::tempdir().unwrap();
@@ -95,7 +98,7 @@ proptest! {
         let (first, last) = (first.min(last) % steps.len(), first.max(last) % steps.len());
         let steps = first.min(last)..last.max(first) + 1;
         let (window, effort, traffic) = (steps.len(), Effort::ALL, Traffic::default());
-        let ask = Ask { store: &store, window, steps, workers, seed, effort, traffic };
+        let ask = Ask { store: &store, window, steps, workers, seed, effort, traffic, presence: None };
         for name in ALL.iter().map(|partitioner| partitioner.name()) {
             let made = partition(name, &ask).unwrap();
             check(&made.structure, &store, workers);
@@ -104,6 +107,29 @@ proptest! {
                 prop_assert!(time.stays(0..store.steps()), "{name}: the time encoder loses its state");
             }
             prop_assert!(made == partition(name, &ask).unwrap(), "{} gives another answer", name);
+            // Vertices that are always present are what they are where nothing is told.
+            let always = Presence::always(vertices, store.steps());
+            let told = Ask { presence: Some(&always), ..ask.clone() };
+            prop_assert!(made == partition(name, &told).unwrap(), "{} gives another answer", name);
+            // Whatever is told of them, also what cannot be: edges of vertices that are absent.
+            let life = |vertex: usize| vertex % 3..lives[vertex].max(vertex % 3);
+            let lives = Presence::of(known, &(0..vertices).map(life).collect::<Vec<_>>());
+            let by_edges = Presence::by_edges(&store, known, &Progress::silent()).unwrap();
+            for presence in [&lives, &by_edges] {
+                let told = Ask { presence: Some(presence), ..ask.clone() };
+                let made = partition(name, &told).unwrap();
+                check(&made.structure, &store, workers);
+                prop_assert!(made == partition(name, &told).unwrap(), "{} gives another answer", name);
+                let all = 0..store.steps();
+                let found = loads(&store, &made.structure, all.clone(), Some(presence)).unwrap();
+                let cells = all.clone().flat_map(|step| (0..vertices as u32).map(move |v| (v, step)));
+                let present = cells.filter(|&(vertex, step)| presence.has(vertex, step)).count() as u64;
+                let edges: u64 = all.clone().map(|step| store.edges(step).unwrap() as u64).sum();
+                prop_assert_eq!(found.iter().sum::<u64>(), present + edges);
+                let sum = |loads: Result<Vec<u64>>| loads.unwrap().iter().sum::<u64>();
+                prop_assert_eq!(sum(vertex_loads(&store, all.clone(), Some(presence))), present + edges);
+                prop_assert_eq!(sum(step_loads(&store, all, Some(presence))), present + edges);
+            }
         }
     }
 
@@ -116,9 +142,9 @@ proptest! {
         let steps: Vec<Vec<(u32, u32)>> =
             sizes.iter().map(|&size| (0..size as u32).map(|v| (v, v + 1)).collect()).collect();
         let store = write(&folder.path().join("store"), 13, &steps);
-        let found = loads(&store, &layout("snapshot", &store, workers), 0..sizes.len()).unwrap();
+        let found = loads(&store, &layout("snapshot", &store, workers), 0..sizes.len(), None).unwrap();
         // Every way to cut: each step begins a run or does not.
-        let each = step_loads(&store, 0..sizes.len()).unwrap();
+        let each = step_loads(&store, 0..sizes.len(), None).unwrap();
         let heaviest = |cuts: u32| {
             let mut runs = vec![0];
             for (step, load) in each.iter().enumerate() {
@@ -134,17 +160,68 @@ proptest! {
     }
 }
 
+/// Twelve vertices at four steps, without an edge: loads are cells. Vertices come one step after the other,
+/// three at a time.
+#[test]
+fn loads_are_those_of_vertices_that_are_present() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = write(&folder.path().join("store"), 12, &vec![Vec::new(); 4]);
+    let lives: Vec<_> = (0..12).map(|vertex| vertex / 3..4).collect();
+    let presence = Presence::of(4, &lives);
+    let told = Some(&presence);
+    assert_eq!(step_loads(&store, 0..4, told).unwrap(), [3, 6, 9, 12]);
+    assert_eq!(vertex_loads(&store, 0..4, told).unwrap(), [4, 4, 4, 3, 3, 3, 2, 2, 2, 1, 1, 1]);
+    let layout = |name: &str, presence| {
+        let ask = Ask {
+            store: &store,
+            steps: 0..4,
+            window: 4,
+            workers: 2,
+            seed: 1,
+            effort: Effort::ALL,
+            traffic: Traffic::default(),
+            presence,
+        };
+        partition(name, &ask).unwrap().structure
+    };
+    // Of 30 cells, the last step has 12 and the one before 9; where all count, every step has as many.
+    let owners = |layout: Layout| (0..4).map(|step| layout.owner(0, step)).collect::<Vec<_>>();
+    assert_eq!(owners(layout("snapshot", told)), [0, 0, 0, 1]);
+    assert_eq!(owners(layout("snapshot", None)), [0, 0, 1, 1]);
+    // Vertices that come early have longer sequences.
+    let owners = |layout: Layout| (0..12).filter(|&vertex| layout.owner(vertex, 0) == 0).count();
+    assert_eq!((owners(layout("block", told)), owners(layout("block", None))), (4, 6));
+    for name in ["block", "sequence", "metis", "chunks"] {
+        let found = loads(&store, &layout(name, told), 0..4, told).unwrap();
+        assert!(found.iter().all(|load| (12..=18).contains(load)), "{name}: {found:?}");
+    }
+    let other = Presence::always(5, 4);
+    let refused = find("block").unwrap();
+    let ask = Ask {
+        store: &store,
+        steps: 0..4,
+        window: 4,
+        workers: 2,
+        seed: 1,
+        effort: Effort::ALL,
+        traffic: Traffic::default(),
+        presence: Some(&other),
+    };
+    let problem = refused.partition(&ask).unwrap_err().to_string();
+    assert!(problem.contains("found 5 vertices, the store has 12"), "{problem}");
+}
+
 #[test]
 fn loads_are_balanced_as_promised() {
     let folder = tempfile::tempdir().unwrap();
     for kind in ["uniform", "power-law", "hot"] {
         let store = generated(kind, folder.path());
-        let each = vertex_loads(&store, 0..store.steps()).unwrap();
+        let each = vertex_loads(&store, 0..store.steps(), None).unwrap();
         let heaviest = *each.iter().max().unwrap();
         for workers in 2..=5 {
             let mean = each.iter().sum::<u64>() as f64 / workers as f64;
             let most = |name: &str| {
-                let found = loads(&store, &layout(name, &store, workers), 0..store.steps()).unwrap();
+                let found = loads(&store, &layout(name, &store, workers), 0..store.steps(), None).unwrap();
                 assert_eq!(found.iter().sum::<u64>(), each.iter().sum::<u64>());
                 *found.iter().max().unwrap() as f64
             };
@@ -217,6 +294,7 @@ fn metis_is_left_out_where_it_does_not_fit() {
                     seed: 1,
                     effort,
                     traffic: Traffic::default(),
+                    presence: None,
                 },
             )
         };
@@ -276,6 +354,7 @@ fn steps_outside_the_range_follow_the_nearest_run() {
             seed: 1,
             effort: Effort::ALL,
             traffic: Traffic::default(),
+            presence: None,
         },
     )
     .unwrap();
@@ -299,6 +378,7 @@ fn what_cannot_be_followed_is_refused_and_named() {
                     seed: 1,
                     effort: Effort::ALL,
                     traffic: Traffic::default(),
+                    presence: None,
                 },
             )
             .unwrap_err()
@@ -313,5 +393,6 @@ fn what_cannot_be_followed_is_refused_and_named() {
     assert!(ALL.iter().all(|partitioner| error.contains(partitioner.name())), "{error}");
     let other = Layout::by_vertex(1, 2, vec![0]).unwrap();
     assert!(edge_cut(&store, &other, 0..2).unwrap_err().to_string().contains("make the layout anew"));
-    assert!(loads(&store, &layout("hash", &store, 2), 0..9).unwrap_err().to_string().starts_with("steps: "));
+    let refused = loads(&store, &layout("hash", &store, 2), 0..9, None).unwrap_err();
+    assert!(refused.to_string().starts_with("steps: "));
 }

@@ -47,6 +47,7 @@ fn cut(way: &Way, store: &Store, workers: usize, seed: u64) -> Option<Cut> {
                 seed,
                 effort: Effort::ALL,
                 traffic: Traffic::default(),
+                presence: None,
             };
             Some(Cut::Fixed(partition::find(partitioner).unwrap().partition(&ask).unwrap()))
         }

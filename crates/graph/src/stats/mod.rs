@@ -1,15 +1,18 @@
 //! What a person wants to know about a dynamic graph before training on it, from one walk over its store.
 
 mod degrees;
+mod sequences;
 mod step;
 #[cfg(test)]
 mod tests;
 
 use serde::Serialize;
 
+pub use sequences::SequenceStats;
 pub use step::StepStats;
 
 use crate::error::Result;
+use crate::presence::Presence;
 use crate::progress::Progress;
 use crate::store::{FeatureFacts, FeatureKind, Store};
 use crate::time::TimeUnit;
@@ -51,6 +54,8 @@ pub struct Stats {
     pub labels: LabelStats,
     /// The split of the vertices, where the data came with one.
     pub splits: Option<SplitStats>,
+    /// At how many steps vertices are present.
+    pub sequences: SequenceStats,
     /// Bytes of all files on disk.
     pub bytes: u64,
     /// Bytes of the edges and weights, as a full snapshot for every step and as they are stored.
@@ -174,7 +179,7 @@ pub fn stats(store: &Store, progress: &Progress) -> Result<Stats> {
             .collect(),
         ..LabelStats::default()
     };
-    let (mut per_step, mut full_structure) = (Vec::new(), 0);
+    let (mut per_step, mut full_structure): (Vec<StepStats>, u64) = (Vec::new(), 0);
     let mut walk = store.walk();
     while let Some(stop) = walk.step()? {
         progress.check()?;
@@ -188,6 +193,10 @@ pub fn stats(store: &Store, progress: &Progress) -> Result<Stats> {
         full_structure += bytes * stop.snapshot.len() as u64;
         per_step.push(tracker.describe(stop)?);
         progress.advance(1);
+    }
+    let presence = Presence::by_edges(store, store.steps(), progress)?;
+    for (step, present) in per_step.iter_mut().zip(presence.counts()) {
+        step.present = present;
     }
     let fixed = store.fixed()?;
     for &class in fixed.classes.iter().filter(|&&class| class >= 0) {
@@ -216,6 +225,7 @@ pub fn stats(store: &Store, progress: &Progress) -> Result<Stats> {
         targets: per_step.iter().map(|step| step.targets).sum(),
         labels,
         splits,
+        sequences: SequenceStats::of(&presence),
         bytes: store.bytes(),
         structure: Sizes::new(full_structure, store.structure_bytes()?),
         averages: Averages {

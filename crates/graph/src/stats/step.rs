@@ -27,6 +27,8 @@ pub struct StepStats {
     pub self_loops: u64,
     /// Vertices with an edge.
     pub active: u64,
+    /// Vertices that are present: they have an edge at this step, or at one before and one after it.
+    pub present: u64,
     /// Edges that were not there at the step before.
     pub added: u64,
     /// Edges of the step before that are gone.
@@ -124,6 +126,8 @@ impl<'a> Tracker<'a> {
             edges,
             self_loops: snapshot.self_loops() as u64,
             active: degrees.active,
+            // Known when the last step is.
+            present: 0,
             added,
             removed,
             reweighted: count(delta.reweighted.iter().map(|change| change.edge), self.directed),

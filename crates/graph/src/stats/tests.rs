@@ -1,6 +1,7 @@
 //! The statistics against a slow computation straight from their definitions.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use proptest::prelude::*;
 
@@ -75,6 +76,7 @@ fn from_scratch(graphs: &[Graph], directed: bool) -> Vec<StepStats> {
             edges: count(&mut graph.keys()) as u64,
             self_loops: graph.keys().filter(|(u, v)| u == v).count() as u64,
             active: is.len() as u64,
+            present: lives(graphs).iter().filter(|life| life.contains(&t)).count() as u64,
             added: added as u64,
             removed: removed as u64,
             reweighted: count(&mut graph.keys().filter(differs)) as u64,
@@ -104,6 +106,16 @@ fn from_scratch(graphs: &[Graph], directed: bool) -> Vec<StepStats> {
     result
 }
 
+/// From the first to the last step with an edge, of each vertex.
+fn lives(graphs: &[Graph]) -> Vec<Range<usize>> {
+    let has = |graph: &Graph, of: Vertex| graph.keys().any(|&(u, v)| u == of || v == of);
+    let life = |of: Vertex| {
+        let first = graphs.iter().position(|graph| has(graph, of));
+        first.map_or(0..0, |first| first..graphs.iter().rposition(|graph| has(graph, of)).unwrap() + 1)
+    };
+    (0..VERTICES).map(life).collect()
+}
+
 fn check(mut graphs: Vec<Graph>, directed: bool) {
     if !directed {
         for graph in &mut graphs {
@@ -126,6 +138,15 @@ fn check(mut graphs: Vec<Graph>, directed: bool) {
         }
     }
     assert_eq!(found.per_step, expected);
+    let mut lengths: Vec<u64> = lives(&graphs).iter().map(|life| life.len() as u64).collect();
+    lengths.sort_unstable();
+    let as_long = |length: usize| lengths.iter().filter(|&&found| found == length as u64).count() as u64;
+    assert_eq!(found.sequences.lengths, (0..=graphs.len()).map(as_long).collect::<Vec<_>>());
+    lengths.retain(|&length| length > 0);
+    let quartile = |quarters: usize| lengths[(quarters * lengths.len()).div_ceil(4) - 1];
+    let quartiles = (!lengths.is_empty()).then(|| [1, 2, 3].map(quartile));
+    assert_eq!(found.sequences.quartiles, quartiles);
+    assert_eq!(found.sequences.length, Spread::of(lengths.iter().map(|&length| length as f64)));
     assert_eq!(found.edges, store.manifest().edges);
     let distinct: BTreeSet<_> = graphs.iter().flat_map(Graph::keys).collect();
     assert_eq!(found.distinct_edges as usize, distinct.iter().filter(|(u, v)| directed || u <= v).count());

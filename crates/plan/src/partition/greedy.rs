@@ -37,7 +37,7 @@ impl Partitioner for Greedy {
         }
         let first = match first {
             Some((step, links)) => {
-                multilevel::parts(&links, &vertex_loads(store, [step])?, ask.workers, ask.seed)?
+                multilevel::parts(&links, &vertex_loads(store, [step], ask.presence)?, ask.workers, ask.seed)?
             }
             None => Vec::new(),
         };

@@ -49,7 +49,7 @@ impl Partitioner for MetisLayer {
                     continue;
                 }
                 before => {
-                    let loads = vertex_loads(store, [step])?;
+                    let loads = vertex_loads(store, [step], ask.presence)?;
                     let mut parts = multilevel::parts(&links, &loads, workers, seed)?;
                     if let Some(before) = before {
                         rename(&mut parts, before, workers);

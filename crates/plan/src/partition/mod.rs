@@ -1,6 +1,6 @@
 //! Partitioners: who gets which cells, one file each.
 //!
-//! Loads are those of [`crate::cut`]: 1 + in-degree for a vertex at a step.
+//! Loads are those of [`crate::cut`]: 1 + in-degree for a vertex at a step at which it is present.
 
 mod block;
 pub mod chunks;
@@ -20,7 +20,7 @@ mod traffic;
 use std::borrow::Cow;
 use std::ops::Range;
 
-use kymo_graph::{Step, Store};
+use kymo_graph::{Presence, Step, Store};
 
 use crate::cut::{check_steps, step_loads, vertex_loads};
 use crate::error::{Error, Result};
@@ -45,6 +45,8 @@ pub struct Ask<'a> {
     pub effort: Effort<'a>,
     /// What the model moves and computes, for partitioners that weigh one against the other.
     pub traffic: Traffic,
+    /// When vertices are present; always where this is nothing. Cells of absent vertices load nobody.
+    pub presence: Option<&'a Presence>,
 }
 
 /// How much a partitioner may look at: everything, or so much that an answer comes soon.
@@ -72,6 +74,11 @@ impl Ask<'_> {
         if self.steps.is_empty() {
             return Err(Error::settings("steps", "found no step to balance over, expected at least one"));
         }
+        if let Some(presence) = self.presence.filter(|told| told.vertices() != self.store.vertices()) {
+            let (found, expected) = (presence.vertices(), self.store.vertices());
+            let problem = format!("found {found} vertices, the store has {expected}; find it out anew");
+            return Err(Error::settings("presence", problem));
+        }
         Ok(())
     }
 
@@ -87,14 +94,14 @@ impl Ask<'_> {
     fn vertex_loads(&self) -> Result<Cow<'_, [u64]>> {
         match self.effort.loads {
             Some(loads) if loads.len() == self.store.vertices() => Ok(Cow::Borrowed(loads)),
-            _ => Ok(Cow::Owned(vertex_loads(self.store, self.looked())?)),
+            _ => Ok(Cow::Owned(vertex_loads(self.store, self.looked(), self.presence)?)),
         }
     }
 
     /// The load of each of the steps, in order; of those that are not looked at, that of the one before.
     fn step_loads(&self) -> Result<Vec<u64>> {
         let (looked, mut loads) = (self.looked(), Vec::with_capacity(self.steps.len()));
-        let of = step_loads(self.store, looked.iter().copied())?;
+        let of = step_loads(self.store, looked.iter().copied(), self.presence)?;
         let mut next = 0;
         for step in self.steps.clone() {
             next += usize::from(looked.get(next).is_some_and(|&looked| looked <= step));

@@ -114,7 +114,8 @@ fn fitting(sum: u64) -> impl Fn(u64) -> Idx {
     }
 }
 
-/// Gives those without a part to the worker with the least load, one after the other.
+/// Gives those without a part to the worker with the least load, one after the other; those that load nobody,
+/// because they are never present, in turns.
 pub(super) fn deal_rest(parts: Vec<Option<Worker>>, loads: &[u64], workers: usize) -> Vec<Worker> {
     let mut sums = vec![0; workers];
     for (part, load) in parts.iter().zip(loads) {
@@ -124,8 +125,12 @@ pub(super) fn deal_rest(parts: Vec<Option<Worker>>, loads: &[u64], workers: usiz
     }
     let mut lightest: BinaryHeap<Reverse<(u64, Worker)>> =
         sums.into_iter().zip(0..).map(|(sum, worker)| Reverse((sum, worker))).collect();
+    let mut turns = (0..workers as Worker).cycle();
     let deal = |(part, load): (Option<Worker>, &u64)| {
         part.or_else(|| {
+            if *load == 0 {
+                return turns.next();
+            }
             let mut top = lightest.peek_mut()?;
             top.0.0 += load;
             Some(top.0.1)
@@ -151,5 +156,6 @@ mod tests {
     fn those_without_a_part_even_out_the_loads() {
         let parts = vec![Some(1), None, None, Some(1), None];
         assert_eq!(deal_rest(parts, &[3, 2, 2, 1, 9], 2), [1, 0, 0, 1, 0]);
+        assert_eq!(deal_rest(vec![None; 5], &[0, 4, 0, 1, 0], 2), [0, 0, 1, 1, 0]);
     }
 }

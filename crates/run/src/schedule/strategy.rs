@@ -87,7 +87,7 @@ impl Sample {
         let of = steps(&mut windows.iter()).len();
         let steps = steps(&mut chosen.iter().filter_map(|&number| windows.get(number)));
         let steps: Vec<Step> = steps.into_iter().collect();
-        let loads = vertex_loads(&context.store, steps.iter().copied())?;
+        let loads = vertex_loads(&context.store, steps.iter().copied(), None)?;
         Ok(Some(Sample { windows: chosen, steps, of, loads }))
     }
 
@@ -174,7 +174,16 @@ impl Division {
                     }
                     false => Traffic::default(),
                 };
-                let ask = Ask { store, steps, window: context.window, workers, seed, effort, traffic };
+                let ask = Ask {
+                    store,
+                    steps,
+                    window: context.window,
+                    workers,
+                    seed,
+                    effort,
+                    traffic,
+                    presence: None,
+                };
                 Cut::Fixed(partitioner.partition(&ask)?)
             }
         };

@@ -2,11 +2,13 @@
 //!
 //! A cell is a vertex at a step. Spatial edges are those of its snapshot, seen from both ends, for a row
 //! moves along them whichever end is elsewhere; temporal edges join a vertex to itself at the step before and
-//! after. Cells are numbered step after step, which are the labels of equation 1.
+//! after. Cells are numbered step after step, which are the labels of equation 1. A vertex that is absent at
+//! a step has a number there, too, but no load, and it is no neighbour of anything.
 
-use kymo_graph::{Edge, Step, Store, Vertex};
+use kymo_graph::{Edge, Presence, Step, Store, Vertex};
 use rayon::prelude::*;
 
+use crate::cut::present;
 use crate::error::{Error, Result};
 use crate::partition::{Ask, Traffic};
 
@@ -23,6 +25,8 @@ pub struct Cells<'a> {
     pub traffic: Traffic,
     /// Steps that are trained on together.
     pub window: usize,
+    /// When vertices are present, where that is not always.
+    pub presence: Option<&'a Presence>,
 }
 
 impl<'a> Cells<'a> {
@@ -52,7 +56,7 @@ impl<'a> Cells<'a> {
                 return Err(Error::settings("edges", format!("{problem}; cut the data into more steps")));
             }
         }
-        Ok(Cells { store, steps, traffic: ask.traffic, window: ask.window.max(1) })
+        Ok(Cells { store, steps, traffic: ask.traffic, window: ask.window.max(1), presence: ask.presence })
     }
 
     /// How many vertices there are at each step.
@@ -70,11 +74,18 @@ impl<'a> Cells<'a> {
         Ok(use_them(&self.store.snapshot(self.steps[place])?.edges))
     }
 
-    /// The load of every cell, step after step: 1 + its in-degree.
+    /// Whether a vertex is present at the step at this place of the list.
+    pub fn has(&self, place: usize, vertex: Vertex) -> bool {
+        self.presence.is_none_or(|presence| presence.has(vertex, self.steps[place]))
+    }
+
+    /// The load of every cell, step after step: 1 + its in-degree, and 0 where its vertex is absent.
     pub fn loads(&self) -> Result<Vec<Vec<u32>>> {
         let of = |place: usize| {
             self.with_edges(place, |edges| {
-                let mut loads = vec![1u32; self.vertices()];
+                let mut loads = vec![0u32; self.vertices()];
+                let there = present(self.presence, self.vertices(), self.steps[place]);
+                there.for_each(|vertex| loads[vertex as usize] = 1);
                 edges.iter().for_each(|edge| loads[edge.target() as usize] += 1);
                 loads
             })

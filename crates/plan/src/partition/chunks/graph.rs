@@ -32,23 +32,61 @@ impl Chunks {
         let loads = cells.loads()?;
         let cap = cap(&loads, ask.workers);
         let labels = propagate(cells, &loads, cap, ask.seed)?;
-        Ok(Chunks::numbered(labels, cap))
+        Ok(Chunks::numbered(labels, &loads, cap))
     }
 
-    /// Numbers chunks as they come, step after step.
-    fn numbered(labels: Labels, cap: u64) -> Chunks {
+    /// Numbers chunks as they come, step after step; absent cells, which have no load, go with others.
+    fn numbered(labels: Labels, loads: &[Vec<u32>], cap: u64) -> Chunks {
         let Labels { mut by_step, rounds } = labels;
         let cells = by_step.iter().map(Vec::len).sum();
         let (mut numbers, mut count) = (vec![Chunk::MAX; cells], 0);
-        for label in by_step.iter_mut().flatten() {
-            let number = &mut numbers[*label as usize];
-            if *number == Chunk::MAX {
-                *number = count;
-                count += 1;
+        let mut all_present = true;
+        for (labels, loads) in by_step.iter_mut().zip(loads) {
+            for (label, &load) in labels.iter_mut().zip(loads) {
+                if load == 0 {
+                    (*label, all_present) = (ABSENT, false);
+                    continue;
+                }
+                let number = &mut numbers[*label as usize];
+                if *number == Chunk::MAX {
+                    *number = count;
+                    count += 1;
+                }
+                *label = *number;
             }
-            *label = *number;
+        }
+        if !all_present {
+            // Where no vertex is ever present, there is one chunk all the same.
+            count = count.max(1);
+            settle_absent(&mut by_step, count);
         }
         Chunks { by_step, count: count as usize, rounds, cap }
+    }
+}
+
+/// What stands for the chunk of an absent cell until it has one: no chunk has this number, since there are
+/// fewer cells.
+const ABSENT: Chunk = Chunk::MAX;
+
+/// Puts absent cells into chunks. They load nobody, but there is a row for them, which is not to move: they
+/// go with the last present cell of their vertex, or with its first where there is none before. Vertices that
+/// are never present are dealt out.
+fn settle_absent(by_step: &mut [Vec<Chunk>], count: Chunk) {
+    let follow = |chunks: &mut Vec<Chunk>, others: &[Chunk]| {
+        let absent = chunks.iter_mut().zip(others).filter(|(chunk, _)| **chunk == ABSENT);
+        absent.for_each(|(chunk, &other)| *chunk = other);
+    };
+    for place in 1..by_step.len() {
+        let (before, rest) = by_step.split_at_mut(place);
+        follow(&mut rest[0], &before[place - 1]);
+    }
+    for place in (1..by_step.len()).rev() {
+        let (before, rest) = by_step.split_at_mut(place);
+        follow(&mut before[place - 1], &rest[0]);
+    }
+    for chunks in by_step {
+        let never = chunks.iter_mut().enumerate().filter(|(_, chunk)| **chunk == ABSENT);
+        never.for_each(|(vertex, chunk)| *chunk = vertex as Chunk % count);
     }
 }
 
@@ -57,7 +95,7 @@ impl Chunks {
 pub struct Load {
     /// The period.
     pub period: u32,
-    /// Cells.
+    /// Cells of vertices that are present.
     pub rows: u64,
     /// Edges that lead to them.
     pub edges: u64,
@@ -218,11 +256,14 @@ fn at(cells: &Cells<'_>, chunks: &Chunks, place: usize, edges: &[Edge]) -> (Vec<
             }
         }
     }
-    let mut by_chunk: Vec<(Chunk, u32)> = here.iter().copied().zip(edges_of).collect();
+    let cell = |(vertex, edges): (Vertex, u32)| (of(vertex), edges, cells.has(place, vertex));
+    let is_any = |&(_, edges, is_present): &(Chunk, u32, bool)| is_present || edges > 0;
+    let mut by_chunk: Vec<(Chunk, u32, bool)> = (0..).zip(edges_of).map(cell).filter(is_any).collect();
     by_chunk.sort_unstable();
-    let load = |some: &[(Chunk, u32)]| {
-        let edges = some.iter().map(|&(_, edges)| u64::from(edges)).sum();
-        (some[0].0, Load { period, rows: some.len() as u64, edges })
+    let load = |some: &[(Chunk, u32, bool)]| {
+        let edges = some.iter().map(|&(_, edges, _)| u64::from(edges)).sum();
+        let rows = some.iter().filter(|(.., is_present)| *is_present).count() as u64;
+        (some[0].0, Load { period, rows, edges })
     };
     let loads = by_chunk.chunk_by(|a, b| a.0 == b.0).map(load).collect();
     rows.sort_unstable();

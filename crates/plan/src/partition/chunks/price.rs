@@ -53,6 +53,7 @@ impl Window<'_> {
         let rows = self.partition.time.as_ref().unwrap_or(structure);
         let carries = traffic.needs.carries_state || self.partition.time.is_some();
         let last = steps.last().copied().unwrap_or(0);
+        let within = steps.first().copied().unwrap_or(0)..last + 1;
         let row_at = |step: Step| if carries { step } else { last };
         let moving = steps.windows(2).any(|pair| !same(rows, row_at(pair[0]), rows, row_at(pair[1])));
         let (mut busy, mut one_after_the_other) = (vec![0.0; workers], 0.0);
@@ -64,7 +65,7 @@ impl Window<'_> {
                     part.own as f64 * traffic.cell_seconds + part.edges as f64 * traffic.edge_seconds;
                 bytes[worker] += traffic.spatial * (part.rows[0] + part.rows[1]);
             }
-            let owned = self.owned(rows, row_at(step));
+            let owned = self.owned(rows, row_at(step), &within);
             let mut slowest: f64 = 0.0;
             for (busy, owned) in busy.iter_mut().zip(owned) {
                 let seconds = owned as f64 * traffic.row_seconds;
@@ -105,13 +106,20 @@ impl Window<'_> {
         }
     }
 
-    /// How many vertices each worker has at a step.
-    fn owned(&self, layout: &Layout, step: Step) -> Vec<u64> {
+    /// How many vertices each worker has at a step, of those that are present in the window: the others have
+    /// no rows there.
+    fn owned(&self, layout: &Layout, step: Step, window: &Range<Step>) -> Vec<u64> {
         let mut owned = vec![0; self.ask.workers];
-        match layout.owners(step) {
-            Owners::One(worker) => owned[worker] = layout.vertices() as u64,
-            Owners::Each(owners) => owners.iter().for_each(|&owner| owned[owner as usize] += 1),
-        }
+        let Some(presence) = self.ask.presence else {
+            match layout.owners(step) {
+                Owners::One(worker) => owned[worker] = layout.vertices() as u64,
+                Owners::Each(owners) => owners.iter().for_each(|&owner| owned[owner as usize] += 1),
+            }
+            return owned;
+        };
+        let owners = layout.owners(step);
+        let present = (0..layout.vertices() as Vertex).filter(|&vertex| presence.meets(vertex, window));
+        present.for_each(|vertex| owned[owners.of(vertex)] += 1);
         owned
     }
 

@@ -11,6 +11,9 @@
 //! for any number of threads. The room that labels have is looked up as it was before such a group of steps;
 //! changes are then applied in the order of the steps, and those that would go beyond the cap are refused. A
 //! cell is visited again when something around it has changed.
+//!
+//! Where vertices come and go, cells without a load are absent: they are not visited, and nobody takes their
+//! labels.
 
 use kymo_graph::random::Random;
 use kymo_graph::{Edge, Vertex};
@@ -48,11 +51,12 @@ pub fn cap(loads: &[Vec<u32>], workers: usize) -> u64 {
 /// Propagates labels until they settle.
 pub(super) fn propagate(cells: &Cells<'_>, loads: &[Vec<u32>], cap: u64, seed: u64) -> Result<Labels> {
     let mut run = Propagation::new(cells, loads, cap, seed);
+    let present = loads.iter().flatten().filter(|load| **load > 0).count();
     let mut rounds = 0;
     while rounds < ROUNDS {
         let changed = run.round(rounds as u64)?;
         rounds += 1;
-        if changed * SETTLED < cells.count() {
+        if changed * SETTLED < present {
             break;
         }
     }
@@ -139,20 +143,24 @@ impl<'a> Propagation<'a> {
         taken.clear();
         taken.resize(vertices, 0);
         let around = [place.checked_sub(1), Some(place + 1)].into_iter().flatten();
-        let around: Vec<&[u32]> =
-            around.filter_map(|other| self.labels.get(other)).map(Vec::as_slice).collect();
+        let around: Vec<(&[u32], &[u32])> =
+            around.filter_map(|at| Some((&self.labels.get(at)?[..], &self.loads[at][..]))).collect();
+        let loads = &self.loads[place];
         let (mut wanted, mut waiting) = (Vec::new(), self.waiting[place].clone());
         for vertex in order(vertices, random) {
-            if waiting[vertex / 64] & 1 << (vertex % 64) == 0 {
+            if waiting[vertex / 64] & 1 << (vertex % 64) == 0 || loads[vertex] == 0 {
                 continue;
             }
             waiting[vertex / 64] &= !(1 << (vertex % 64));
             sums.begin(neighbours.count(vertex) + around.len());
-            for other in neighbours.of(edges, vertex).filter(|&other| other as usize != vertex) {
+            let is_other = |&other: &Vertex| other as usize != vertex && loads[other as usize] > 0;
+            for other in neighbours.of(edges, vertex).filter(is_other) {
                 sums.add(now[other as usize], spatial);
             }
-            around.iter().for_each(|labels| sums.add(labels[vertex], temporal));
-            let (current, load) = (now[vertex], self.loads[place][vertex]);
+            for (labels, _) in around.iter().filter(|(_, loads)| loads[vertex] > 0) {
+                sums.add(labels[vertex], temporal);
+            }
+            let (current, load) = (now[vertex], loads[vertex]);
             // Two labels that began at the same vertex share what was taken of their room in this step, so
             // that a list is enough; at worst one of them is adopted a round later.
             let first = |label: u32| label as usize % vertices;
