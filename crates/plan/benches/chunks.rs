@@ -71,7 +71,16 @@ fn main() {
 
 fn ask(store: &Store, window: usize, workers: usize) -> Ask<'_> {
     let steps = 0..store.steps();
-    Ask { store, steps, window, workers, seed: 7, effort: Effort::ALL, traffic: Traffic::default() }
+    Ask {
+        store,
+        steps,
+        window,
+        workers,
+        seed: 7,
+        effort: Effort::ALL,
+        traffic: Traffic::default(),
+        layers: 1,
+    }
 }
 
 /// The time of label propagation and of what comes after it.

@@ -29,7 +29,7 @@ fn write(path: &Path, vertices: usize, steps: &[Vec<(u32, u32)>]) -> Store {
 
 fn ask(store: &Store, workers: usize, seed: u64) -> Ask<'_> {
     let (steps, window) = (0..store.steps(), store.steps());
-    Ask { store, steps, window, workers, seed, effort: Effort::ALL, traffic: Traffic::default() }
+    Ask { store, steps, window, workers, seed, effort: Effort::ALL, traffic: Traffic::default(), layers: 1 }
 }
 
 fn chunks(ask: &Ask<'_>) -> (Chunks, ChunkGraph) {

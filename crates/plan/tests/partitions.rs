@@ -28,6 +28,7 @@ fn layout(name: &str, store: &Store, workers: usize) -> Layout {
             seed: 1,
             effort: Effort::ALL,
             traffic: Traffic::default(),
+            layers: 1,
         },
     )
     .unwrap()
@@ -95,7 +96,7 @@ proptest! {
         let (first, last) = (first.min(last) % steps.len(), first.max(last) % steps.len());
         let steps = first.min(last)..last.max(first) + 1;
         let (window, effort, traffic) = (steps.len(), Effort::ALL, Traffic::default());
-        let ask = Ask { store: &store, window, steps, workers, seed, effort, traffic };
+        let ask = Ask { store: &store, window, steps, workers, seed, effort, traffic, layers: 2 };
         for name in ALL.iter().map(|partitioner| partitioner.name()) {
             let made = partition(name, &ask).unwrap();
             check(&made.structure, &store, workers);
@@ -217,6 +218,7 @@ fn metis_is_left_out_where_it_does_not_fit() {
                     seed: 1,
                     effort,
                     traffic: Traffic::default(),
+                    layers: 1,
                 },
             )
         };
@@ -276,6 +278,7 @@ fn steps_outside_the_range_follow_the_nearest_run() {
             seed: 1,
             effort: Effort::ALL,
             traffic: Traffic::default(),
+            layers: 1,
         },
     )
     .unwrap();
@@ -299,6 +302,7 @@ fn what_cannot_be_followed_is_refused_and_named() {
                     seed: 1,
                     effort: Effort::ALL,
                     traffic: Traffic::default(),
+                    layers: 1,
                 },
             )
             .unwrap_err()

@@ -8,6 +8,7 @@ mod counts;
 mod greedy;
 mod hash;
 mod links;
+pub(crate) mod load_aware;
 mod metis;
 mod metis_layer;
 mod multilevel;
@@ -45,6 +46,8 @@ pub struct Ask<'a> {
     pub effort: Effort<'a>,
     /// What the model moves and computes, for partitioners that weigh one against the other.
     pub traffic: Traffic,
+    /// How many edges away a vertex looks, for partitioners that go by its neighbourhood.
+    pub layers: usize,
 }
 
 /// How much a partitioner may look at: everything, or so much that an answer comes soon.
@@ -76,7 +79,7 @@ impl Ask<'_> {
     }
 
     /// Those of the steps that are looked at.
-    fn looked(&self) -> Vec<Step> {
+    pub(crate) fn looked(&self) -> Vec<Step> {
         match self.effort.looked {
             Some(looked) => looked.iter().copied().filter(|step| self.steps.contains(step)).collect(),
             None => self.steps.clone().collect(),
@@ -167,6 +170,7 @@ pub const ALL: &[&dyn Partitioner] = &[
     &chunks::ByAlgorithm,
     &counts::CountedSnapshots,
     &counts::CountedSequences,
+    &load_aware::LoadAware,
 ];
 
 /// The partitioner of this name.
