@@ -121,7 +121,7 @@ fn priced(
             let is_built = |strategy: &&Strategy| strategy.is_built();
             let (built, not_built): (Vec<&Strategy>, Vec<&Strategy>) =
                 strategy::ALL.iter().partition(is_built);
-            let possible = built.into_iter().filter(|one| is_possible(one, &context.settings, workers));
+            let possible = built.into_iter().filter(|one| is_possible(one, &context, workers));
             (possible.map(|one| one.name).collect(), not_built.iter().map(|one| one.name).collect())
         }
         names => (names.split(',').map(str::trim).collect(), Vec::new()),

@@ -80,6 +80,7 @@ fn ask(store: &Store, window: usize, workers: usize) -> Ask<'_> {
         effort: Effort::ALL,
         traffic: Traffic::default(),
         presence: None,
+        layers: 1,
     }
 }
 

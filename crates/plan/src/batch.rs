@@ -37,6 +37,8 @@ pub enum Targets {
     Some(Vec<Vertex>),
     /// One part of all of them, drawn at random.
     Drawn(Drawn),
+    /// One part of those of an owner: all owners run the batch at a time, each its own vertices.
+    Portion(Portion),
 }
 
 /// A part of a random division of all vertices: each is in one of the parts, which are about equally large.
@@ -48,6 +50,18 @@ pub struct Drawn {
     pub parts: usize,
     /// What the division follows from.
     pub seed: u64,
+}
+
+/// A part of a division of the vertices that one of several owners has
+/// ([`Portions`](crate::Portions)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Portion {
+    /// Whose vertices they are, counted from 0.
+    pub owner: usize,
+    /// How many owners there are.
+    pub owners: usize,
+    /// Which part of them.
+    pub drawn: Drawn,
 }
 
 impl Drawn {
@@ -133,8 +147,16 @@ impl Batch {
             (Targets::Own, neighbourhood) if *neighbourhood != Neighbourhood::Whole => {
                 refuse("workers that share a window see all of it; choose other targets".into())
             }
-            (Targets::Drawn(Drawn { part, parts, .. }), _) if part >= parts => {
-                refuse(format!("its targets are part {part} of {parts}, counted from 0"))
+            (
+                Targets::Drawn(Drawn { part, parts, .. })
+                | Targets::Portion(Portion { drawn: Drawn { part, parts, .. }, .. }),
+                _,
+            ) if part >= parts => refuse(format!("its targets are part {part} of {parts}, counted from 0")),
+            (Targets::Portion(Portion { owner, owners, .. }), _) if owner >= owners => {
+                refuse(format!("its targets are those of owner {owner} of {owners}, counted from 0"))
+            }
+            (Targets::Portion(_), Neighbourhood::Whole) => {
+                refuse("the vertices of an owner see as far as the model looks, found everything".into())
             }
             (_, Neighbourhood::Sampled(fan_outs)) if fan_outs.is_empty() || fan_outs.contains(&0) => {
                 refuse("a sampled neighbourhood needs a number above 0 for each layer".into())
@@ -190,6 +212,9 @@ mod tests {
         Batch::whole(window(0..4)).check().unwrap();
         Batch::own(window(0..4)).check().unwrap();
         let good = Batch::whole(window(0..4));
+        let portion = |owner: usize| {
+            Targets::Portion(Portion { owner, owners: 2, drawn: Drawn { part: 0, parts: 1, seed: 1 } })
+        };
         let wrong = [
             ("no window", Batch { windows: Vec::new(), ..good.clone() }),
             ("window 3 has no steps", Batch::whole(window(4..4))),
@@ -198,6 +223,11 @@ mod tests {
                 "part 3 of 3",
                 Batch { targets: Targets::Drawn(Drawn { part: 3, parts: 3, seed: 1 }), ..good.clone() },
             ),
+            (
+                "owner 2 of 2",
+                Batch { targets: portion(2), neighbourhood: Neighbourhood::Hops(1), ..good.clone() },
+            ),
+            ("found everything", Batch { targets: portion(1), ..good.clone() }),
             ("see all of it", Batch { neighbourhood: Neighbourhood::Hops(2), ..Batch::own(window(0..4)) }),
             ("each layer", Batch { neighbourhood: Neighbourhood::Sampled(vec![5, 0]), ..good }),
         ];
@@ -232,7 +262,9 @@ mod tests {
         let hops = Batch { neighbourhood: Neighbourhood::Hops(2), ..some.clone() };
         let drawn = Targets::Drawn(Drawn { part: 1, parts: 4, seed: 7 });
         let drawn = Batch { targets: drawn, ..hops.clone() };
-        for batch in [Batch::whole(window(2..6)), Batch::own(window(2..6)), some, hops, drawn] {
+        let portion = Portion { owner: 1, owners: 3, drawn: Drawn { part: 0, parts: 4, seed: 7 } };
+        let portion = Batch { targets: Targets::Portion(portion), ..hops.clone() };
+        for batch in [Batch::whole(window(2..6)), Batch::own(window(2..6)), some, hops, drawn, portion] {
             let text = serde_json::to_string(&batch).unwrap();
             assert_eq!(serde_json::from_str::<Batch>(&text).unwrap(), batch, "{text}");
         }

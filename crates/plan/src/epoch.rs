@@ -12,7 +12,7 @@ use kymo_graph::Step;
 use kymo_graph::random::{Random, shuffle};
 use serde::{Deserialize, Serialize};
 
-use crate::batch::{Batch, Drawn, Neighbourhood, Targets, Window};
+use crate::batch::{Batch, Drawn, Neighbourhood, Portion, Targets, Window};
 use crate::error::{Error, Result};
 use crate::schedule::Schedule;
 
@@ -86,17 +86,33 @@ pub struct VertexBatches {
     pub hops: usize,
     /// What divisions follow from.
     pub seed: u64,
+    /// How many owners have vertices of their own, which each divides; nothing where all are divided
+    /// together.
+    pub owners: Option<usize>,
+    /// Whether the division of the first epoch comes again in every other one, with its batches in another
+    /// order.
+    pub again: bool,
 }
 
 /// The stream of random numbers that divides vertices.
 const VERTICES: u64 = 0x7D1B;
 
 impl VertexBatches {
-    /// The targets and the neighbourhood of a window, told by its number, in an epoch.
-    fn of(&self, epoch: usize, number: usize) -> (Targets, Neighbourhood) {
-        let seed = Random::new(self.seed).stream(VERTICES).word(epoch as u64);
+    /// The targets and the neighbourhood of a window, told by its number, at a worker in an epoch.
+    fn of(&self, epoch: usize, number: usize, worker: usize) -> (Targets, Neighbourhood) {
+        let division = if self.again { 0 } else { epoch as u64 };
+        let seed = Random::new(self.seed).stream(VERTICES).word(division);
         let drawn = Drawn { part: number % self.parts, parts: self.parts, seed };
-        (Targets::Drawn(drawn), Neighbourhood::Hops(self.hops))
+        let targets = match self.owners {
+            Some(owners) => Targets::Portion(Portion { owner: worker, owners, drawn }),
+            None => Targets::Drawn(drawn),
+        };
+        (targets, Neighbourhood::Hops(self.hops))
+    }
+
+    /// Into how many batches the vertices of a window are divided, over all workers.
+    pub fn division(&self) -> usize {
+        self.parts.max(1).saturating_mul(self.owners.unwrap_or(1).max(1))
     }
 }
 
@@ -188,12 +204,15 @@ impl Epochs {
 
     /// Gives batches their targets, where they are not all vertices.
     fn divide(&self, plan: &mut EpochPlan) {
-        let Some(batches) = self.batches.as_ref().filter(|batches| batches.parts > 1) else { return };
+        let Some(batches) = self.batches.as_ref().filter(|batches| batches.division() > 1) else { return };
         let epoch = plan.epoch;
-        let all = plan.iterations.iter_mut().flat_map(|iteration| &mut iteration.workers).flatten();
-        for batch in all {
-            let Some(window) = batch.windows.first() else { continue };
-            (batch.targets, batch.neighbourhood) = batches.of(epoch, window.number);
+        for iteration in &mut plan.iterations {
+            for (worker, all) in iteration.workers.iter_mut().enumerate() {
+                for batch in all {
+                    let Some(window) = batch.windows.first() else { continue };
+                    (batch.targets, batch.neighbourhood) = batches.of(epoch, window.number, worker);
+                }
+            }
         }
     }
 
@@ -318,16 +337,30 @@ impl EpochPlan {
                 _ => &[],
             });
             let mut seen = BTreeSet::new();
+            let portions = is_each_portion_once(runs);
             let parts = !runs.is_empty()
                 && runs.iter().all(|targets| matches!(targets, Targets::Some(_)))
                 && some.all(|vertex| seen.insert(vertex));
-            if !(together || once || parts) {
+            if !(together || once || portions || parts) {
                 let found = runs.len();
                 return refuse(format!("window {number} is run {found} times, expected once"));
             }
         }
         Ok(())
     }
+}
+
+/// Whether these are the portions of all owners, each once.
+fn is_each_portion_once(runs: &[&Targets]) -> bool {
+    let Some(Targets::Portion(first)) = runs.first() else { return false };
+    let mut owners = BTreeSet::new();
+    let is_alike = |targets: &&Targets| match targets {
+        Targets::Portion(one) => {
+            (one.owners, one.drawn) == (first.owners, first.drawn) && owners.insert(one.owner)
+        }
+        _ => false,
+    };
+    runs.iter().all(is_alike) && runs.len() == first.owners
 }
 
 /// The worker that evaluates a sample, where each sees whole windows: they take turns, a run of samples each.

@@ -68,6 +68,19 @@ pub struct Job<'a> {
     pub pairs: &'a AskPairs<'a>,
     /// The numbers of the windows that are looked at, ascending; all where this is nothing.
     pub sample: Option<&'a [usize]>,
+    /// What a batch sees of a snapshot, where it does not see all of it.
+    pub seen: Option<Seen>,
+}
+
+/// What a batch of some vertices sees of a snapshot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Vertices whose outputs count.
+    pub targets: u64,
+    /// Vertices that are seen, those included.
+    pub rows: u64,
+    /// Edges that are seen.
+    pub edges: u64,
 }
 
 impl Job<'_> {
@@ -304,8 +317,14 @@ impl Pricing<'_> {
     fn whole(&mut self, parts: &Parts, window: &Range<Step>, worker: usize) -> f64 {
         let mut seconds = 0.0;
         for t in window.clone() {
-            let part = parts.get(&(t, WHOLE)).and_then(|parts| parts.first()).cloned().unwrap_or_default();
-            seconds += self.structure_seconds(&part) + self.row_seconds(part.own);
+            let mut part =
+                parts.get(&(t, WHOLE)).and_then(|parts| parts.first()).cloned().unwrap_or_default();
+            let mut targets = part.own;
+            if let Some(seen) = self.job.seen {
+                targets = seen.targets;
+                (part.own, part.edges) = (seen.rows, seen.edges);
+            }
+            seconds += self.structure_seconds(&part) + self.row_seconds(targets);
             self.workers[worker].cells += part.own;
             self.workers[worker].edges += part.edges;
         }

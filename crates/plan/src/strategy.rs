@@ -20,6 +20,27 @@ pub enum Scheme {
         /// Whether every window is cut anew.
         per_window: bool,
     },
+    /// Each worker trains on vertices of its own, in windows that all have at a time, and computes what these
+    /// see by itself: nothing but what was learnt is exchanged.
+    /// Who has which vertices is said by [`Portions`](crate::Portions).
+    Targets,
+}
+
+/// What makes a step of the optimiser, where the settings ask for nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Batches {
+    /// What the settings say.
+    AsSet,
+    /// All windows of an epoch with all vertices: full batches.
+    Full,
+    /// Some vertices in all windows: batches of vertices.
+    Vertices,
+    /// The same, divided once: the batches of the first epoch come again in every other one.
+    VerticesAgain,
+    /// Some windows with all vertices: batches of snapshots.
+    Snapshots,
+    /// Some vertices in some windows: hybrid batches.
+    Hybrid,
 }
 
 /// A way to be parallel.
@@ -31,6 +52,8 @@ pub struct Strategy {
     pub about: &'static str,
     /// What it does.
     pub scheme: Scheme,
+    /// What makes a step of the optimiser.
+    pub batches: Batches,
 }
 
 impl Strategy {
@@ -38,7 +61,7 @@ impl Strategy {
     pub fn is_built(&self) -> bool {
         match self.scheme {
             Scheme::Scheduled(name) => schedule::find(name).is_ok_and(|scheduler| scheduler.is_there()),
-            Scheme::Groups | Scheme::Cells { .. } => true,
+            Scheme::Groups | Scheme::Cells { .. } | Scheme::Targets => true,
         }
     }
 }
@@ -49,6 +72,7 @@ pub const ALL: &[Strategy] = &[
         name: "psg",
         about: "each worker trains whole groups of snapshots; only gradients are exchanged (DyGNeX)",
         scheme: Scheme::Groups,
+        batches: Batches::AsSet,
     },
     scheduled(
         "blad",
@@ -67,6 +91,7 @@ pub const ALL: &[Strategy] = &[
         name: "esdg",
         about: "the snapshots of each group are divided among workers; hidden states are passed on (ESDG)",
         scheme: Scheme::Cells { partitioner: "snapshot", per_window: true },
+        batches: Batches::AsSet,
     },
     cells(
         "pss",
@@ -100,14 +125,46 @@ pub const ALL: &[Strategy] = &[
         "metis-layer",
     ),
     cells("vertex-greedy", "METIS cuts the first snapshot; new vertices go to their neighbours", "greedy"),
+    Strategy {
+        name: "adt",
+        about: "vertices dealt out by loads, rows of neighbours exchanged, full batches (ADT of DynaHB)",
+        scheme: Scheme::Cells { partitioner: "load-aware", per_window: false },
+        batches: Batches::Full,
+    },
+    targets("pyd", "each worker its vertices and what they see, full batches (PyD of DynaHB)", Batches::Full),
+    targets(
+        "dbov",
+        "each worker its vertices and what they see, batches of some of them (DBoV of DynaHB)",
+        Batches::Vertices,
+    ),
+    targets(
+        "dbos",
+        "each worker its vertices and what they see, batches of some windows (DBoS of DynaHB)",
+        Batches::Snapshots,
+    ),
+    targets(
+        "bvr",
+        "as dbov, with batches that come again in every epoch (BVR of DynaHB)",
+        Batches::VerticesAgain,
+    ),
+    targets(
+        "dynahb",
+        "each worker its vertices and what they see, hybrid batches of some windows (DynaHB)",
+        Batches::Hybrid,
+    ),
 ];
 
 const fn scheduled(name: &'static str, about: &'static str) -> Strategy {
-    Strategy { name, about, scheme: Scheme::Scheduled(name) }
+    Strategy { name, about, scheme: Scheme::Scheduled(name), batches: Batches::AsSet }
 }
 
 const fn cells(name: &'static str, about: &'static str, partitioner: &'static str) -> Strategy {
-    Strategy { name, about, scheme: Scheme::Cells { partitioner, per_window: false } }
+    let scheme = Scheme::Cells { partitioner, per_window: false };
+    Strategy { name, about, scheme, batches: Batches::AsSet }
+}
+
+const fn targets(name: &'static str, about: &'static str, batches: Batches) -> Strategy {
+    Strategy { name, about, scheme: Scheme::Targets, batches }
 }
 
 /// The strategy of this name.

@@ -38,6 +38,7 @@ fn ask(store: &Store, workers: usize, seed: u64) -> Ask<'_> {
         effort: Effort::ALL,
         traffic: Traffic::default(),
         presence: None,
+        layers: 1,
     }
 }
 

@@ -29,6 +29,7 @@ fn layout(name: &str, store: &Store, workers: usize) -> Layout {
             effort: Effort::ALL,
             traffic: Traffic::default(),
             presence: None,
+            layers: 1,
         },
     )
     .unwrap()
@@ -98,7 +99,7 @@ proptest! {
         let (first, last) = (first.min(last) % steps.len(), first.max(last) % steps.len());
         let steps = first.min(last)..last.max(first) + 1;
         let (window, effort, traffic) = (steps.len(), Effort::ALL, Traffic::default());
-        let ask = Ask { store: &store, window, steps, workers, seed, effort, traffic, presence: None };
+        let ask = Ask { store: &store, window, steps, workers, seed, effort, traffic, presence: None, layers: 2 };
         for name in ALL.iter().map(|partitioner| partitioner.name()) {
             let made = partition(name, &ask).unwrap();
             check(&made.structure, &store, workers);
@@ -181,6 +182,7 @@ fn loads_are_those_of_vertices_that_are_present() {
             effort: Effort::ALL,
             traffic: Traffic::default(),
             presence,
+            layers: 1,
         };
         partition(name, &ask).unwrap().structure
     };
@@ -206,6 +208,7 @@ fn loads_are_those_of_vertices_that_are_present() {
         effort: Effort::ALL,
         traffic: Traffic::default(),
         presence: Some(&other),
+        layers: 1,
     };
     let problem = refused.partition(&ask).unwrap_err().to_string();
     assert!(problem.contains("found 5 vertices, the store has 12"), "{problem}");
@@ -295,6 +298,7 @@ fn metis_is_left_out_where_it_does_not_fit() {
                     effort,
                     traffic: Traffic::default(),
                     presence: None,
+                    layers: 1,
                 },
             )
         };
@@ -355,6 +359,7 @@ fn steps_outside_the_range_follow_the_nearest_run() {
             effort: Effort::ALL,
             traffic: Traffic::default(),
             presence: None,
+            layers: 1,
         },
     )
     .unwrap();
@@ -379,6 +384,7 @@ fn what_cannot_be_followed_is_refused_and_named() {
                     effort: Effort::ALL,
                     traffic: Traffic::default(),
                     presence: None,
+                    layers: 1,
                 },
             )
             .unwrap_err()

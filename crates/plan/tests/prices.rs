@@ -36,7 +36,7 @@ fn write(path: &Path, vertices: usize, steps: &[Vec<(u32, u32)>]) -> Arc<Store> 
 /// The cut of a strategy that has one.
 fn cut(way: &Way, store: &Store, workers: usize, seed: u64) -> Option<Cut> {
     match way.scheme {
-        Scheme::Groups | Scheme::Scheduled(_) => None,
+        Scheme::Groups | Scheme::Scheduled(_) | Scheme::Targets => None,
         Scheme::Cells { per_window: true, .. } => Some(Cut::PerWindow),
         Scheme::Cells { partitioner, .. } => {
             let ask = Ask {
@@ -48,6 +48,7 @@ fn cut(way: &Way, store: &Store, workers: usize, seed: u64) -> Option<Cut> {
                 effort: Effort::ALL,
                 traffic: Traffic::default(),
                 presence: None,
+                layers: 1,
             };
             Some(Cut::Fixed(partition::find(partitioner).unwrap().partition(&ask).unwrap()))
         }
@@ -212,7 +213,7 @@ proptest! {
         let alone = epoch(Assignment::InTurns(at_once), 1);
         let job = Job {
             store: &store, windows: &windows, epoch: &alone, shares: None, work: &work, workers: 1,
-            follows: false, pairs: &none, sample: None,
+            follows: false, pairs: &none, sample: None, seen: None,
         };
         let needs = ModelNeeds { out_edges, carries_state };
         let whole = price("psg", &job, Rates::default()).unwrap();
@@ -333,6 +334,7 @@ fn alone<'a>(
         follows: false,
         pairs: &|_| Ok(Vec::new()),
         sample: None,
+        seen: None,
     }
 }
 

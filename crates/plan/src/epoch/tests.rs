@@ -25,7 +25,7 @@ fn windows_in_turns_go_round_the_workers_and_follow_time_without_a_seed() {
 
 #[test]
 fn batches_of_some_vertices_have_every_vertex_of_every_window_once() {
-    let batches = VertexBatches { parts: 3, windows: 1, hops: 2, seed: 5 };
+    let batches = VertexBatches { parts: 3, windows: 1, hops: 2, seed: 5, owners: None, again: false };
     for assignment in [Assignment::InTurns(2), Assignment::InRuns(4)] {
         let made = epochs(assignment, 2, Some(5)).in_batches(batches);
         let plan = made.plan(4);
@@ -63,7 +63,7 @@ fn batches_of_some_vertices_have_every_vertex_of_every_window_once() {
 /// or both, are batches of vertices, of snapshots, and full ones.
 #[test]
 fn hybrid_batches_have_windows_that_follow_each_other_with_the_same_vertices() {
-    let batches = VertexBatches { parts: 2, windows: 3, hops: 1, seed: 5 };
+    let batches = VertexBatches { parts: 2, windows: 3, hops: 1, seed: 5, owners: None, again: false };
     for assignment in [Assignment::InTurns(2), Assignment::InRuns(3)] {
         let made = epochs(assignment, 2, Some(5)).in_batches(batches);
         let plan = made.plan(1);
@@ -101,6 +101,66 @@ fn hybrid_batches_have_windows_that_follow_each_other_with_the_same_vertices() {
     );
     let whole = &of(1, 2).iterations[0].workers[0][0];
     assert_eq!((&whole.targets, &whole.neighbourhood), (&Targets::All, &Neighbourhood::Whole));
+}
+
+/// Every worker runs every batch, with its own vertices as targets; with other workers, they are dealt anew.
+#[test]
+fn owners_run_the_same_windows_each_with_vertices_of_its_own() {
+    let batches = |owners| VertexBatches { parts: 2, windows: 3, hops: 1, seed: 5, owners, again: false };
+    for workers in [1, 2, 5] {
+        let made = epochs(Assignment::Together(1), workers, Some(5)).in_batches(batches(Some(workers)));
+        let plan = made.plan(1);
+        plan.check(&made.windows, workers).unwrap();
+        assert_eq!((plan.windows(), plan.iterations.len()), (14, 6));
+        for iteration in &plan.iterations {
+            for (worker, batches) in iteration.workers.iter().enumerate() {
+                let [batch] = &batches[..] else { panic!("{batches:?}") };
+                let Targets::Portion(portion) = batch.targets else { panic!("{batch:?}") };
+                assert_eq!((portion.owner, portion.owners), (worker, workers));
+                assert_eq!(batch.windows, iteration.workers[0][0].windows);
+                assert!(batch.windows.iter().all(|window| window.number % 2 == portion.drawn.part));
+                assert_eq!(batch.neighbourhood, Neighbourhood::Hops(1));
+            }
+        }
+        // Another one is missing, or there twice.
+        let mut wrong = plan.clone();
+        wrong.iterations[0].workers[0].clear();
+        wrong.check(&made.windows, workers).unwrap_err();
+        let mut wrong = plan.clone();
+        let first = wrong.iterations[0].workers[0][0].clone();
+        wrong.iterations[0].workers[0].push(first);
+        wrong.check(&made.windows, workers).unwrap_err();
+        let three = epochs(Assignment::Together(1), 3, Some(5)).in_batches(batches(Some(3)));
+        let anew = three.dealt_anew(&plan, 3);
+        anew.check(&three.windows, 3).unwrap();
+        assert_eq!(anew.windows(), 14);
+        // All of them at one worker are the same work.
+        let one = |iteration: &Iteration| Iteration { workers: vec![iteration.workers.concat()] };
+        let alone = EpochPlan { epoch: 1, iterations: plan.iterations.iter().map(one).collect() };
+        alone.check(&made.windows, 1).unwrap();
+    }
+}
+
+#[test]
+fn divisions_are_new_in_every_epoch_or_come_again_in_another_order() {
+    let of = |again: bool| {
+        let batches = VertexBatches { parts: 3, windows: 1, hops: 1, seed: 5, owners: Some(2), again };
+        let made = epochs(Assignment::Together(1), 2, Some(5)).in_batches(batches);
+        let sorted = |epoch: usize| {
+            let plan = made.plan(epoch);
+            let key =
+                |one: &Iteration| (one.workers[1][0].windows[0].number, one.workers[1][0].targets.clone());
+            let all: Vec<(usize, Targets)> = plan.iterations.iter().map(key).collect();
+            let mut sorted = all.clone();
+            sorted.sort_by_key(|(number, _)| *number);
+            (all, sorted)
+        };
+        [sorted(0), sorted(1)]
+    };
+    let [first, second] = of(true);
+    assert!(first.1 == second.1 && first.0 != second.0);
+    let [first, second] = of(false);
+    assert_ne!(first.1, second.1);
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod counts;
 mod greedy;
 mod hash;
 mod links;
+pub(crate) mod load_aware;
 mod metis;
 mod metis_layer;
 mod multilevel;
@@ -47,6 +48,8 @@ pub struct Ask<'a> {
     pub traffic: Traffic,
     /// When vertices are present; always where this is nothing. Cells of absent vertices load nobody.
     pub presence: Option<&'a Presence>,
+    /// How many edges away a vertex looks, for partitioners that go by its neighbourhood.
+    pub layers: usize,
 }
 
 /// How much a partitioner may look at: everything, or so much that an answer comes soon.
@@ -83,7 +86,7 @@ impl Ask<'_> {
     }
 
     /// Those of the steps that are looked at.
-    fn looked(&self) -> Vec<Step> {
+    pub(crate) fn looked(&self) -> Vec<Step> {
         match self.effort.looked {
             Some(looked) => looked.iter().copied().filter(|step| self.steps.contains(step)).collect(),
             None => self.steps.clone().collect(),
@@ -174,6 +177,7 @@ pub const ALL: &[&dyn Partitioner] = &[
     &chunks::ByAlgorithm,
     &counts::CountedSnapshots,
     &counts::CountedSequences,
+    &load_aware::LoadAware,
 ];
 
 /// The partitioner of this name.

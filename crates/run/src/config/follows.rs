@@ -50,14 +50,15 @@ impl Settings {
         if self.parallel.scale_rate { windows as f32 } else { 1.0 }
     }
 
-    /// Windows whose gradients make one step of the optimiser.
+    /// Windows whose gradients make one step of the optimiser; more than there are stand for all of them.
     pub fn windows_at_once(&self) -> usize {
-        let deals_out = strategy::find(&self.parallel.strategy)
-            .is_ok_and(|strategy| !matches!(strategy.scheme, strategy::Scheme::Cells { .. }));
-        match self.parallel.windows {
-            0 if deals_out => self.parallel.workers,
-            0 => 1,
-            windows => windows,
+        let strategy = strategy::find(&self.parallel.strategy).ok();
+        use strategy::{Batches, Scheme};
+        match (self.parallel.windows, strategy.map(|strategy| (strategy.scheme, strategy.batches))) {
+            (0, Some((Scheme::Cells { .. }, Batches::Full))) => usize::MAX,
+            (0, Some((Scheme::Groups | Scheme::Scheduled(_), _))) => self.parallel.workers,
+            (0, _) => 1,
+            (windows, _) => windows,
         }
     }
 
@@ -79,7 +80,7 @@ impl Settings {
             // DyGNeX and BLAD reuse nothing.
             Ok(strategy::Scheme::Scheduled(name)) if !name.starts_with("real") => 1,
             Ok(strategy::Scheme::Scheduled(_)) => parallel.groups,
-            Ok(strategy::Scheme::Cells { .. }) => 1,
+            Ok(strategy::Scheme::Cells { .. } | strategy::Scheme::Targets) => 1,
             _ => self.windows_at_once().div_ceil(parallel.workers.max(1)),
         }
         .max(1)

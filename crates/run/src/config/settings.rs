@@ -39,7 +39,7 @@ section! {
         /// A name of `kymo list strategies`.
         strategy: String = "psg".into(),
         /// Windows of an iteration, whose gradients make one step; 0: one for each worker that trains whole
-        /// windows, one otherwise.
+        /// windows, all where the strategy trains full batches (adt), one otherwise.
         windows: usize = 0,
         /// Windows that a scheduler may give a worker in an iteration, one after the other.
         groups: usize = 2,

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 
 use kymo_graph::Vertex;
 use kymo_model::{Bound, Exchanged, Model, Passed, rows_by_step};
-use kymo_plan::Targets;
+use kymo_plan::{Portion, Targets};
 use kymo_tensor::ops::Places;
 use kymo_tensor::{Result, Shape, Tape, Var};
 
@@ -111,16 +111,17 @@ impl<'p, 'a> Forward<'p, 'a> {
     pub fn some_targets(&self) -> Option<&'p [Vertex]> {
         match self.targets {
             // Of a part that was drawn, no other rows are here.
-            Targets::All | Targets::Own | Targets::Drawn(_) => None,
+            Targets::All | Targets::Own | Targets::Drawn(_) | Targets::Portion(_) => None,
             Targets::Some(vertices) => Some(vertices),
         }
     }
 
     /// Among how many batches the vertices of a window are divided: each counts its own in a mean of all, as
-    /// many times as there are batches, so that their mean is that of all.
+    /// many times as there are batches, so that their mean is that of all. Owners add up what they have of a
+    /// batch.
     pub fn parts(&self) -> usize {
         match self.targets {
-            Targets::Drawn(drawn) => drawn.parts,
+            Targets::Drawn(drawn) | Targets::Portion(Portion { drawn, .. }) => drawn.parts,
             _ => 1,
         }
     }

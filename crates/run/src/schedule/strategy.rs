@@ -26,11 +26,18 @@ pub enum Division {
     Groups,
     /// They train each window together, cut into cells.
     Cells(Shares),
+    /// They train each window together, each for vertices of its own, and exchange nothing of it.
+    Targets,
 }
 
-/// Whether a strategy goes with the settings: truncated windows need the state that the one before left, so
-/// they cannot be assigned to different workers. Schedulers may need something that was not built in.
-pub fn is_possible(strategy: &Strategy, settings: &Settings, workers: usize) -> bool {
+/// Whether a strategy goes with model, task and settings: truncated windows need the state that the one
+/// before left, so they cannot be assigned to different workers. Schedulers may need something that was not
+/// built in, and batches of vertices go with some models and tasks.
+pub fn is_possible(strategy: &Strategy, context: &RunContext, workers: usize) -> bool {
+    let settings = &context.settings;
+    if strategy.scheme == Scheme::Targets && context.check_batches(strategy.name, workers).is_err() {
+        return false;
+    }
     if !strategy.is_built() || workers > 1 && settings.check_stale_with(strategy.name).is_err() {
         return false;
     }
@@ -150,7 +157,11 @@ impl Division {
                     format!("{name} was not built in: build Kymo with --features ilp, or choose another");
                 return Err(Error::settings("parallel.strategy", problem));
             }
-            Scheme::Groups | Scheme::Scheduled(_) if !is_possible(strategy, settings, workers) => {
+            Scheme::Targets => {
+                context.check_batches(strategy.name, workers)?;
+                return Ok(Division::Targets);
+            }
+            Scheme::Groups | Scheme::Scheduled(_) if !is_possible(strategy, context, workers) => {
                 let problem = format!(
                     "{} gives windows to different workers, but a truncated window needs the state that the \
                      one before \
@@ -183,6 +194,7 @@ impl Division {
                     effort,
                     traffic,
                     presence: None,
+                    layers: context.layers(),
                 };
                 Cut::Fixed(partitioner.partition(&ask)?)
             }
@@ -193,7 +205,7 @@ impl Division {
     /// Who owns what, where workers share windows.
     pub fn shares(&self) -> Option<&Shares> {
         match self {
-            Division::Groups => None,
+            Division::Groups | Division::Targets => None,
             Division::Cells(shares) => Some(shares),
         }
     }
@@ -204,12 +216,23 @@ impl Division {
         match self {
             Division::Groups if settings.parallel.order == Order::Runs => Assignment::InRuns(at_once),
             Division::Groups => Assignment::InTurns(at_once),
-            Division::Cells(_) => Assignment::Together(at_once),
+            Division::Cells(_) | Division::Targets => Assignment::Together(at_once),
         }
     }
 
     /// What workers will do in the first epoch, and what that costs.
     pub fn plan(&self, context: &RunContext, question: &Question) -> Result<Plan> {
+        if !matches!(self, Division::Targets) {
+            return self.plan_in(context, question);
+        }
+        // What batches see follows from the strategy.
+        let own = context.with_strategy(question.strategy, question.workers)?;
+        let context = own.as_deref().unwrap_or(context);
+        context.portions_by(Sample::effort(question.sample))?;
+        self.plan_in(context, question)
+    }
+
+    fn plan_in(&self, context: &RunContext, question: &Question) -> Result<Plan> {
         let mut plan = self.priced(context, question)?;
         if self.shares().is_some() {
             // What the task has is shared by the workers of a process.
@@ -221,7 +244,11 @@ impl Division {
         } else {
             // Features and readers are shared by the steps of a worker that has all of them.
             let (least, all) = (Need::total(&needs(context, 1)?), context.sizes()?.all() as u64);
-            let products = context.reused()? * (context.store.vertices() * context.store.steps()) as u64;
+            // Those of some vertices are made anew with every batch.
+            let products = match context.vertex_batches() {
+                Some(_) => 0,
+                None => context.reused()? * (context.store.vertices() * context.store.steps()) as u64,
+            };
             for share in &mut plan.workers {
                 (share.memory, share.most) = (least, least + all + products);
             }
@@ -246,7 +273,11 @@ impl Division {
         check_parameters(context)?;
         let mut settings = context.settings.clone();
         settings.parallel = Parallel { workers, strategy: strategy.into(), ..settings.parallel };
-        let mut epochs = context.epochs(workers, self.assignment(&settings));
+        let assignment = self.assignment(&settings);
+        let mut epochs = match self {
+            Division::Targets => context.trained_epochs(workers, assignment),
+            _ => context.epochs(workers, assignment),
+        };
         // Those of the first epoch; later ones are drawn anew, and are about as many.
         let pairs = |window: &Window| {
             let at = context.losses_at(&window.steps);
@@ -267,6 +298,10 @@ impl Division {
             follows: settings.train.mode == Mode::Truncated,
             pairs: &pairs,
             sample: sample.map(|sample| &sample.windows[..]),
+            seen: match self {
+                Division::Targets => context.extent()?.map(|extent| extent.of_step()),
+                _ => None,
+            },
         };
         let Some(scheduler) = settings.scheduler().filter(|_| self.shares().is_none()) else {
             return Ok(price(strategy, &job, rates)?);
@@ -327,6 +362,7 @@ pub fn ask(context: &RunContext, costs: Vec<f64>, closing: f64, reuse: Reuse) ->
         follows: false,
         pairs: &none,
         sample: None,
+        seen: None,
     };
     let each = context.memory_of_worker()?;
     let instance = instance(costs, closing, settings).with_memory(window_bytes(&job)?, each as u64);

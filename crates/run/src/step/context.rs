@@ -8,8 +8,9 @@ use std::sync::{Arc, OnceLock};
 use kymo_graph::{Step, Store};
 use kymo_model::metric::Metric;
 use kymo_model::{Asked, Memory, Model, Slot};
+use kymo_plan::partition::Effort;
 use kymo_plan::shares::OwnersKey;
-use kymo_plan::{Assignment, Epochs, Shares, VertexBatches};
+use kymo_plan::{Ask, Assignment, Epochs, Portions, Shares, Traffic, VertexBatches};
 
 use super::custom::Custom;
 use super::extent::Extent;
@@ -91,6 +92,7 @@ pub struct RunContext {
     buffers: OnceLock<[u64; 2]>,
     known_by: OnceLock<Vec<f32>>,
     extent: OnceLock<Extent>,
+    portions: OnceLock<Portions>,
 }
 
 /// Who uses what memory there is.
@@ -174,7 +176,7 @@ impl RunContext {
         let most = match &batches {
             None => settings.windows_of_worker(),
             Some(_) if !settings.may_share() => 1,
-            Some(batches) if batches.parts == 1 => {
+            Some(batches) if batches.division() == 1 => {
                 settings.windows_of_worker().saturating_mul(batches.windows)
             }
             // Batches of some vertices see other ones, and have nothing in common.
@@ -187,12 +189,12 @@ impl RunContext {
         let follow = window.saturating_add(apart);
         let span = match &batches {
             // Those of a batch of some vertices do follow each other.
-            Some(batches) if batches.parts > 1 => follow,
+            Some(batches) if batches.division() > 1 => follow,
             _ => follow.max(window.saturating_mul(2).saturating_sub(1)),
         };
         let together = [most, if most == 1 { window } else { span.min(store.steps()) }];
         let is_alike = |change| at_once(together[1], change) <= ALIKE;
-        let is_whole = batches.as_ref().is_none_or(|batches| batches.parts == 1);
+        let is_whole = batches.as_ref().is_none_or(|batches| batches.division() == 1);
         let may = is_whole && settings.parallel.increments;
         let changed = if may { change(&store)? } else { None };
         let (alike, increments) = (changed.is_some_and(is_alike), changed.filter(|&change| change <= NEXT));
@@ -218,6 +220,7 @@ impl RunContext {
             buffers: OnceLock::new(),
             known_by: OnceLock::new(),
             extent: OnceLock::new(),
+            portions: OnceLock::new(),
         }))
     }
 
@@ -391,7 +394,59 @@ impl RunContext {
 
     /// How vertices are divided, where a batch does not have all of them.
     pub fn vertex_batches(&self) -> Option<&VertexBatches> {
-        self.batches.as_ref().filter(|batches| batches.parts > 1)
+        self.batches.as_ref().filter(|batches| batches.division() > 1)
+    }
+
+    /// The vertices that each worker trains on, where none exchanges rows with another; found out once.
+    pub fn portions(&self) -> Result<Option<&Portions>> {
+        self.portions_by(Effort::ALL)
+    }
+
+    /// The same by a look at some of the steps alone, where nobody has asked before.
+    pub(crate) fn portions_by(&self, effort: Effort<'_>) -> Result<Option<&Portions>> {
+        let Some(owners) = self.batches.as_ref().and_then(|batches| batches.owners) else {
+            return Ok(None);
+        };
+        if let Some(portions) = self.portions.get() {
+            return Ok(Some(portions));
+        }
+        let ask = Ask {
+            store: &self.store,
+            steps: self.goal.split().samples(Part::Train),
+            window: self.window,
+            workers: owners,
+            seed: self.settings.train.seed,
+            effort,
+            traffic: Traffic::default(),
+            presence: None,
+            layers: self.layers(),
+        };
+        let portions = Portions::new(&ask)?;
+        Ok(Some(self.portions.get_or_init(|| portions)))
+    }
+
+    /// This one with another strategy, to plan with; nothing where it is that already.
+    pub(crate) fn with_strategy(&self, strategy: &str, workers: usize) -> Result<Option<Arc<RunContext>>> {
+        let parallel = &self.settings.parallel;
+        if parallel.strategy == strategy && parallel.workers == workers {
+            return Ok(None);
+        }
+        let mut settings = self.settings.clone();
+        (settings.parallel.strategy, settings.parallel.workers) = (strategy.into(), workers);
+        RunContext::open_to_plan(settings, self.store.clone()).map(Some)
+    }
+
+    /// Whether batches can be made as a strategy has them; the error says why not.
+    pub fn check_batches(&self, strategy: &str, workers: usize) -> Result<()> {
+        let mut settings = self.settings.clone();
+        (settings.parallel.strategy, settings.parallel.workers) = (strategy.into(), workers);
+        batches::batches(&settings, &self.store, &*self.model, &*self.goal).map(drop)
+    }
+
+    /// How many edges away the model looks, about where it looks farther with every step.
+    pub fn layers(&self) -> usize {
+        let model = &self.settings.model;
+        self.model.hops().unwrap_or(model.layers.saturating_mul(model.blocks)).max(1)
     }
 
     /// The places of a window at which its loss is taken, and their steps.

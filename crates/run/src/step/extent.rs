@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use kymo_graph::store::Cursor;
 use kymo_graph::{Step, Vertex};
+use kymo_plan::price::Seen;
 use kymo_plan::{Drawn, VertexBatches};
 use rayon::prelude::*;
 
@@ -32,6 +33,12 @@ pub struct Extent {
 }
 
 impl Extent {
+    /// What the largest batch sees of a snapshot.
+    pub fn of_step(&self) -> Seen {
+        let Extent { targets, rows, edges, steps } = *self;
+        Seen { targets, rows, edges: edges.div_ceil(steps.max(1)) }
+    }
+
     /// The largest of a sample of the batches, each number by itself.
     pub fn of(batches: &VertexBatches, context: &RunContext) -> Result<Extent> {
         let spans = spans(context);
@@ -70,21 +77,29 @@ fn look(
     steps: Range<Step>,
     cursor: &mut Cursor,
 ) -> Result<Vec<Extent>> {
+    let (vertices, portions) = (context.store.vertices(), context.portions()?);
     struct Batch {
         found: Vec<bool>,
         next: Vec<bool>,
         extent: Extent,
     }
-    let vertices = context.store.vertices();
-    let batch = |part: usize| {
-        let targets: Vec<Vertex> =
-            Drawn { part, parts: batches.parts, seed: batches.seed ^ steps.start as u64 }.of(vertices);
+    let batch = |number: usize| {
+        let seed = batches.seed ^ steps.start as u64;
+        let targets: Vec<Vertex> = match portions {
+            // Of one owner after the other, each another part.
+            Some(portions) => {
+                let (owner, part) = (number % portions.owners(), number / portions.owners());
+                portions
+                    .part(owner, &Drawn { part: (owner + part) % batches.parts, parts: batches.parts, seed })
+            }
+            None => Drawn { part: number, parts: batches.parts, seed }.of(vertices),
+        };
         let mut found = vec![false; vertices];
         targets.iter().for_each(|&vertex| found[vertex as usize] = true);
         let extent = Extent { targets: targets.len() as u64, steps: steps.len() as u64, ..Extent::default() };
         Batch { next: found.clone(), found, extent }
     };
-    let mut all: Vec<Batch> = (0..PARTS.min(batches.parts)).map(batch).collect();
+    let mut all: Vec<Batch> = (0..PARTS.min(batches.division())).map(batch).collect();
     for _ in 0..batches.hops {
         all.iter_mut().for_each(|batch| batch.extent.edges = 0);
         for step in steps.clone() {

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use kymo_graph::Vertex;
 use kymo_model::Graph;
 use kymo_model::graph::{Near, Sight};
-use kymo_plan::{Drawn, Neighbourhood, Targets};
+use kymo_plan::{Drawn, Neighbourhood, Portion, Portions, Targets};
 use rayon::prelude::*;
 
 use crate::data::Loaded;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// What a batch sees of its snapshots.
 pub struct Seen {
@@ -28,8 +28,9 @@ impl Seen {
     }
 }
 
-/// All parts of a division of the vertices.
+/// All parts of a division of the vertices, or of those of an owner.
 struct Division {
+    owner: Option<usize>,
     /// One of them.
     drawn: Drawn,
     parts: Vec<Arc<Vec<Vertex>>>,
@@ -43,32 +44,51 @@ pub struct Extraction {
 }
 
 impl Extraction {
-    /// What these targets see: nothing where they see everything.
+    /// What these targets see: nothing where they see everything. Where owners have vertices of their own,
+    /// `portions` says which.
     pub fn see(
         &mut self,
+        portions: Option<&Portions>,
         targets: &Targets,
         neighbourhood: &Neighbourhood,
         loaded: &[Arc<Loaded>],
     ) -> Result<Option<Seen>> {
-        let (Targets::Drawn(drawn), &Neighbourhood::Hops(hops)) = (targets, neighbourhood) else {
-            return Ok(None);
-        };
+        let &Neighbourhood::Hops(hops) = neighbourhood else { return Ok(None) };
         let graphs: Vec<&Graph> = loaded.iter().map(|loaded| &loaded.graph).collect();
-        let targets = self.part(drawn, graphs.first().map_or(0, |graph| graph.vertices()));
+        let vertices = graphs.first().map_or(0, |graph| graph.vertices());
+        let targets = match (targets, portions) {
+            (Targets::Drawn(drawn), _) => self.part(None, drawn, || drawn.division(vertices)),
+            (Targets::Portion(Portion { owner, owners, drawn }), Some(portions))
+                if *owners == portions.owners() =>
+            {
+                let division = || portions.division(*owner, drawn.parts, drawn.seed);
+                self.part(Some(*owner), drawn, division)
+            }
+            (Targets::Portion(portion), _) => {
+                let problem = format!("there are no vertices of {} owners here", portion.owners);
+                return Err(Error::Bug(problem));
+            }
+            _ => return Ok(None),
+        };
         let near = Near::new(&targets, hops, &graphs, &mut self.sight)?;
         let graphs = graphs.par_iter().map(|graph| graph.near(&near)).collect::<Result<_, _>>()?;
         Ok(Some(Seen { near, targets, graphs }))
     }
 
     /// The vertices of a part; those of the whole division are drawn where it is a new one.
-    fn part(&mut self, drawn: &Drawn, vertices: usize) -> Arc<Vec<Vertex>> {
-        let is_it =
-            |division: &Division| (division.drawn.parts, division.drawn.seed) == (drawn.parts, drawn.seed);
+    fn part(
+        &mut self,
+        owner: Option<usize>,
+        drawn: &Drawn,
+        division: impl FnOnce() -> Vec<Vec<Vertex>>,
+    ) -> Arc<Vec<Vertex>> {
+        let of = |owner: Option<usize>, drawn: &Drawn| (owner, drawn.parts, drawn.seed);
+        let is_it = |division: &Division| of(division.owner, &division.drawn) == of(owner, drawn);
         let division = match self.division.take().filter(is_it) {
             Some(division) => division,
             None => {
-                let parts = drawn.division(vertices).into_iter().map(Arc::new).collect();
-                Division { drawn: *drawn, parts }
+                let parts = division().into_iter().map(Arc::new).collect();
+                Division { owner, drawn: *drawn, parts }
             }
         };
         let part = division.parts.get(drawn.part).cloned().unwrap_or_default();

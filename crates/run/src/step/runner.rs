@@ -115,7 +115,8 @@ impl Runner {
         let several = run.windows.len() > 1;
         let snapshots = Together::new(several);
         let together = several.then_some(&snapshots);
-        let seen = self.extraction().see(run.targets, run.neighbourhood, run.loaded)?;
+        let portions = self.context.portions()?;
+        let seen = self.extraction().see(portions, run.targets, run.neighbourhood, run.loaded)?;
         let (done, exchange) = {
             let mut tape = Tape::new(&self.arena);
             if run.measures {

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use kymo_comm::Traffic;
 use kymo_graph::{Progress, Step, Store};
-use kymo_plan::{Batch, Iteration, Share, Shares, Targets, Window};
+use kymo_plan::{Batch, Iteration, Portion, Share, Shares, Targets, Window};
 use kymo_tensor::estimate::MemoryEstimate;
 use kymo_tensor::{Arena, Device, Numbers, Times};
 use kymo_trace::Kind;
@@ -326,6 +326,9 @@ impl Worker {
         // An epoch counts the edges of a window once, however many batches go through some of them.
         Ok(match &group.batch.targets {
             Targets::Drawn(drawn) => edges / drawn.parts.max(1) as u64,
+            Targets::Portion(Portion { owners, drawn, .. }) => {
+                edges / drawn.parts.saturating_mul(*owners).max(1) as u64
+            }
             _ => edges,
         })
     }
@@ -392,7 +395,12 @@ impl Worker {
         self.state = after;
         if let Some((loss, losses, gradients)) = done {
             let is_first = gradient.is_new();
-            let counts = batch.targets != Targets::Own || self.group.leads();
+            // A window that several share is one.
+            let counts = match &batch.targets {
+                Targets::Own => self.group.leads(),
+                Targets::Portion(portion) => portion.owner == 0,
+                _ => true,
+            };
             gradient.add_losses(loss, if counts { losses } else { 0 });
             // An estimate of memory has no numbers to add.
             let computes = self.runner.arena().estimate().is_none();

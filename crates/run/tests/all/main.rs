@@ -19,6 +19,7 @@ mod modes;
 mod needs;
 mod oracle;
 mod plans;
+mod portions;
 mod profile;
 mod reading;
 mod recycled;

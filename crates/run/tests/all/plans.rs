@@ -26,7 +26,7 @@ fn a_sample_of_steps_stands_for_all_of_them() {
         let sample = Sample::with(&context, 6).unwrap().unwrap();
         let [looked, all] = sample.counts();
         assert!(looked < all / 2, "{looked} of {all}");
-        for way in strategy::ALL.iter().filter(|way| is_possible(way, &context.settings, 4)) {
+        for way in strategy::ALL.iter().filter(|way| is_possible(way, &context, 4)) {
             let plan = |sample: Option<&Sample>| {
                 let division = Division::looking_at(&context, way.name, 4, sample).unwrap();
                 let question =

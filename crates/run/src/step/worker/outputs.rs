@@ -77,7 +77,7 @@ impl Worker {
             Some(batches) => {
                 let vertices = self.context.store.vertices();
                 let mut whole: Vec<Vec<f32>> = vec![Vec::new(); windows.len()];
-                for part in 0..batches.parts {
+                for part in 0..batches.division() {
                     let (targets, neighbourhood) = &batches::part(&batches, part);
                     let (written, own, _) = self.say(WindowRun { targets, neighbourhood, ..run }, &read)?;
                     for ((whole, written), own) in whole.iter_mut().zip(&written).zip(&own) {
