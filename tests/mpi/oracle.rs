@@ -77,6 +77,22 @@ fn every_task_and_mode_gives_the_bits_of_threads() {
     }
 }
 
+/// Models that threads averaged as the clock had it are averaged by processes after the same iterations.
+#[test]
+fn averages_are_repeated_by_processes() {
+    let (Some(mpi), bench) = (Mpi::here(), Bench::new()) else { return };
+    small(&bench);
+    for (turn, strategy) in ["psg", "dynahb"].into_iter().enumerate() {
+        let ranks = 2 + turn;
+        let how = format!("--model t-gcn --hidden 8 --strategy {strategy} --set run.checkpoint_windows=3");
+        let live = format!("live-{strategy}");
+        let by_clock = format!("--workers {ranks} --set averaging.seconds=1e-9 -o {live}");
+        bench.done(&format!("train small {BRIEF} {how} {by_clock}"));
+        let again = format!("{how} --set averaging.replay={live}/averaging.jsonl");
+        check(&mpi, &bench, ranks, &format!("{strategy}-again"), &again);
+    }
+}
+
 /// Sums in whatever order MPI takes: close to the others, not the same bits. Gradients of 96 columns are
 /// enough for it to be asked.
 #[test]

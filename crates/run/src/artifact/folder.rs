@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use kymo_files::place::{enclosing, is_store};
 use kymo_files::{Lock, clear, write_whole};
 use kymo_trace::metrics::Log;
-use kymo_trace::schema::{EpochRecord, Metrics, RunFolder, folder as names};
+use kymo_trace::schema::{AveragingRecord, EpochRecord, Metrics, RunFolder, folder as names};
 use kymo_trace::tensorboard::EventFile;
 
 use crate::config::{Settings, overlay};
@@ -25,10 +25,11 @@ pub struct Folder {
 }
 
 /// Files that only the process that trains the run writes.
-const WRITTEN_WHOLE: [&str; 8] = [
+const WRITTEN_WHOLE: [&str; 9] = [
     names::SETTINGS,
     names::CHECKPOINT,
     names::METRICS,
+    names::AVERAGING,
     names::SUMMARY,
     names::PROFILE,
     names::SCHEDULE,
@@ -138,6 +139,22 @@ impl Folder {
             self.events.scalar(&format!("{name}/validation"), step, value as f32, now)?;
         }
         Ok(self.events.flush()?)
+    }
+
+    /// Records when models were averaged. What a run recorded behind this place before it was interrupted is
+    /// left out: it has not happened.
+    pub fn record_averaging(&mut self, record: AveragingRecord) -> Result<()> {
+        let place = |record: &AveragingRecord| (record.epoch, record.window);
+        let mut all = self.files.averaging()?;
+        all.retain(|before| place(before) < place(&record));
+        all.push(record);
+        Ok(write_whole(&self.files.file(names::AVERAGING), |file| {
+            for record in &all {
+                serde_json::to_writer(&mut *file, record)?;
+                file.write_all(b"\n")?;
+            }
+            Ok(())
+        })?)
     }
 
     /// Logs the test.

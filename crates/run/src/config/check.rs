@@ -81,6 +81,7 @@ impl Settings {
         self.task.past_values()?;
         strategy::find(&self.parallel.strategy)?;
         self.stale_rule()?;
+        self.check_averaging()?;
         let measured = self.parallel.costs == "measured";
         expect("parallel.cached_costs", measured || !self.parallel.cached_costs, || {
             format!("goes with parallel.costs = \"measured\" only, found \"{}\"", self.parallel.costs)

@@ -64,7 +64,7 @@ macro_rules! section {
         }
 
         impl $section {
-            const SETTINGS: &'static [Setting] = &[$(Setting {
+            pub(super) const SETTINGS: &'static [Setting] = &[$(Setting {
                 name: stringify!($name),
                 about: &[$($about),+],
                 choices: <$type as Kind>::CHOICES,

@@ -1,6 +1,7 @@
 //! What a user may ask for: settings, their checks and descriptions, and where they come from. Knows nothing
 //! of the rest of this crate but its errors.
 
+mod averaging;
 pub mod bytes;
 mod check;
 pub mod describe;
@@ -13,6 +14,7 @@ pub mod overlay;
 mod settings;
 mod stale;
 
+pub use averaging::Averaging;
 pub use bytes::memory;
 pub use names::*;
 pub use settings::*;

@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::averaging::Averaging;
 use super::describe::{Choice, Kind, Section, Setting, choice, section, sections};
 
 sections! {
@@ -26,6 +27,8 @@ sections! {
         split: Split,
         /// Who shares the work, and how.
         parallel: Parallel,
+        /// Whether models are averaged instead of gradients.
+        averaging: Averaging,
         /// What the run may use, and what it leaves behind.
         run: Run,
     }

@@ -91,6 +91,13 @@ impl GradientSum {
         facts[1] += windows as f32;
     }
 
+    /// Multiplies gradients and losses, as if there were this many times the targets.
+    pub fn scale(&mut self, factor: f32) {
+        let end = self.end();
+        self.values[..end].iter_mut().for_each(|value| *value *= factor);
+        self.facts()[0] *= factor;
+    }
+
     /// Adds edges that were trained on, and whether to stop.
     pub fn add_facts(&mut self, edges: u64, stop: bool) {
         let facts = self.facts();

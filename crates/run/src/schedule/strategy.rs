@@ -53,6 +53,8 @@ const SOON_EDGES: f64 = 6e8;
 /// What a plan says where rows may be stale.
 const AT_MOST: &str =
     "of neighbours, bytes at most: rows that hardly move are not sent again (parallel.stale)";
+/// What a plan says where models are averaged.
+const NOT_COUNTED: &str = "models are averaged as often as the clock says: what that sends is not counted";
 /// Windows that are looked at, at least: the first and the last.
 const FEWEST: usize = 2;
 
@@ -253,6 +255,11 @@ impl Division {
                 (share.memory, share.most) = (least, least + all + products);
             }
         }
+        let averages = context.settings.averages() && !matches!(self, Division::Cells(_));
+        if averages {
+            // How often depends on the clock.
+            plan.workers.iter_mut().for_each(|share| share.sent.gradients = 0);
+        }
         let may_be_stale = context.settings.stale_rule()?.is_some();
         let each = context.memory_of_worker()? as u64;
         for share in &mut plan.workers {
@@ -262,7 +269,8 @@ impl Division {
         let keeps = plan.workers.iter().any(|share| share.last_rows.is_some_and(|rows| rows.bytes > 0));
         let at_most = keeps.then(|| AT_MOST.to_owned());
         let known = self.shares().and_then(Shares::note).map(str::to_owned);
-        let notes: Vec<String> = known.into_iter().chain(at_most).collect();
+        let not_counted = averages.then(|| NOT_COUNTED.to_owned());
+        let notes: Vec<String> = known.into_iter().chain(at_most).chain(not_counted).collect();
         let note = (!notes.is_empty()).then(|| notes.join("\n"));
         Ok(Plan { sampled: question.sample.map(Sample::counts), note, ..plan })
     }

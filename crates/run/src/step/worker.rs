@@ -14,6 +14,7 @@ use kymo_plan::{Batch, Iteration, Portion, Share, Shares, Targets, Window};
 use kymo_tensor::estimate::MemoryEstimate;
 use kymo_tensor::{Arena, Device, Numbers, Times};
 use kymo_trace::Kind;
+use kymo_trace::schema::{AveragingRecord, folder};
 
 use super::context::RunContext;
 use super::group::Group;
@@ -25,7 +26,7 @@ use crate::data::{Loaded, Room, Sizes, Snapshots, Split, Surroundings, WholeStep
 use crate::error::{Error, Result};
 use crate::forward::RecurrentState;
 use crate::halo::{Cells, HaloPolicy, Kept, Pass, Stale};
-use crate::merge::{GradientSum, Merge, Merged};
+use crate::merge::{Averaging, GradientSum, Merge, Merged};
 use crate::random::Random;
 use crate::replica::Replica;
 use crate::task::Goal;
@@ -53,6 +54,20 @@ impl Place {
         };
         Ok(Place { arena: device.map_or_else(own, Arena::on), most })
     }
+}
+
+/// How models are averaged by these settings.
+fn averaging(settings: &Settings, workers: usize) -> Result<Averaging> {
+    let path = &settings.averaging.replay;
+    if path.is_empty() {
+        return Ok(Averaging::every(settings.averaging.seconds, workers));
+    }
+    let records: Vec<AveragingRecord> = folder::lines(path.as_ref())?;
+    if records.is_empty() {
+        let problem = format!("{path} has no rounds, expected the averaging.jsonl of a run");
+        return Err(Error::settings("averaging.replay", problem));
+    }
+    Ok(Averaging::again(records, workers))
 }
 
 /// Everything that learns, at one worker.
@@ -175,6 +190,10 @@ impl Worker {
         let (recorder, device) = (group.recorder.clone(), arena.device().cloned());
         let around = Surroundings { cells: cells.clone(), recorder, device };
         let snapshots = Snapshots::new(store, source, room, around);
+        let merge: Box<dyn Merge> = match settings.averages() && group.size() > 1 {
+            true => Box::new(averaging(settings, group.size())?),
+            false => seams.merge,
+        };
         let mut replica = Replica::new(context.slots(), settings)?;
         context.goal.start(&mut replica.params)?;
         Ok(Worker {
@@ -187,7 +206,7 @@ impl Worker {
             measured: None,
             kept: None,
             stale,
-            merge: seams.merge,
+            merge,
             gradient: GradientSum::default(),
             epoch: 0,
             group,
@@ -277,14 +296,36 @@ impl Worker {
         }
         let begun = Instant::now();
         gradient.add_facts(edges, stop);
+        if let Some(owners) = self.context.batches.and_then(|batches| batches.owners)
+            && self.merge.is_local()
+        {
+            // The loss of a batch is a mean over the vertices of all, and those of others are not heard of.
+            gradient.scale(owners as f32);
+        }
         let done = self.merge.gradients(&mut gradient, &self.group)?;
         if done.losses > 0 {
             self.follow(&done, &mut gradient, iteration, rate)?;
         }
+        self.merge.parameters(&mut self.replica, &self.group)?;
         self.trained = self.trained.and(self.group.traffic().since(before));
         self.gradient = gradient;
         self.clock.add(Work::Train, begun.elapsed());
         Ok(done)
+    }
+
+    /// Says that workers go on from here until they meet: of an epoch, this many windows are done.
+    pub fn expect(&mut self, epoch: usize, window: usize) -> Result<()> {
+        self.merge.expect(epoch, window, self.group.size())
+    }
+
+    /// Where workers go ways of their own, they come together here and have the same parameters from now on:
+    /// what all have seen since they met before, and when models were averaged meanwhile. All workers come
+    /// here together.
+    pub fn meet(&mut self, epoch: usize, window: usize) -> Result<Option<(Merged, AveragingRecord)>> {
+        let before = self.group.traffic();
+        let met = self.merge.meet(&mut self.replica, &self.group, (epoch, window))?;
+        self.trained = self.trained.and(self.group.traffic().since(before));
+        Ok(met)
     }
 
     /// The windows of this worker in an iteration, in groups that are run together: where nothing is measured
@@ -398,7 +439,7 @@ impl Worker {
             // A window that several share is one.
             let counts = match &batch.targets {
                 Targets::Own => self.group.leads(),
-                Targets::Portion(portion) => portion.owner == 0,
+                Targets::Portion(portion) => portion.owner == 0 || self.merge.is_local(),
                 _ => true,
             };
             gradient.add_losses(loss, if counts { losses } else { 0 });
@@ -425,7 +466,7 @@ impl Worker {
             false => f32::NAN,
         };
         if norm.is_finite() {
-            return self.merge.parameters(&mut self.replica, &self.group);
+            return Ok(());
         }
         let steps = |window: &&Window| format!("{} to {}", window.steps.start, window.steps.end - 1);
         let windows: Vec<String> = iteration.windows().iter().map(steps).collect();

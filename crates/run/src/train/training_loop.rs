@@ -6,7 +6,7 @@
 
 use std::time::Instant;
 
-use kymo_plan::EpochPlan;
+use kymo_plan::{EpochPlan, Iteration};
 use kymo_trace::Kind;
 use kymo_trace::schema::{EpochRecord, RunSummary};
 
@@ -59,6 +59,8 @@ pub fn train(
         course.schedule = controller.schedule().cloned();
         let count = plan.windows();
         let mut pace = Pace::begin();
+        let mut met = Met { loss: course.position.loss, losses: course.position.losses, edges: 0.0 };
+        worker.expect(epoch, course.position.window)?;
         worker.begin_epoch(epoch, course.position.window == 0);
         let mut passed = 0;
         let mut after = windows(worker, worker.split().samples(Part::Validation));
@@ -81,7 +83,8 @@ pub fn train(
                 controller.end(worker);
                 return Ok(Ending::Stopped);
             }
-            let rate = rates.rate(epoch, number, plan.iterations.len()) * settings.rate_factor(size);
+            let rate = rates.rate(epoch, number, plan.iterations.len())
+                * settings.rate_factor(learnt(worker, iteration));
             // The wish of the first worker's observer reaches all workers after the same iteration.
             let done = worker.iterate(iteration, rate, observer.stop())?;
             stop = done.stop;
@@ -94,12 +97,15 @@ pub fn train(
             let progress = pace.progress(&course.position, epochs, count);
             worker.clock.time(Work::Log, || observer.progress(&progress));
             if due {
+                stop |= met.meet(worker, (epoch, end), &mut course, &mut pace, folder)?;
+                worker.expect(epoch, end)?;
                 course.plan = Some(plan.clone());
                 course.profile = controller.measurements(worker, pace.seconds())?;
                 save(worker, &course, folder)?;
                 course.plan = None;
             }
         }
+        stop |= met.meet(worker, (epoch, count), &mut course, &mut pace, folder)?;
         worker.replica.bring_home()?;
         let trained = pace.seconds();
         let written = folder.as_ref().map(Folder::files);
@@ -149,6 +155,43 @@ pub fn train(
     controller.end(worker);
     let costs = controller.costs(worker);
     finish(worker, course, costs, folder)
+}
+
+/// What all workers had seen of an epoch when they met, where they go ways of their own in between.
+struct Met {
+    loss: f64,
+    losses: usize,
+    edges: f64,
+}
+
+impl Met {
+    /// All workers come together, where they went apart: what each has counted by itself since gives way to
+    /// what all have seen. Whether somebody wishes to stop.
+    fn meet(
+        &mut self,
+        worker: &mut Worker,
+        (epoch, window): (usize, usize),
+        course: &mut Course,
+        pace: &mut Pace,
+        folder: &mut Option<Folder>,
+    ) -> Result<bool> {
+        let Some((seen, record)) = worker.meet(epoch, window)? else { return Ok(false) };
+        (self.loss, self.losses) = (self.loss + seen.loss, self.losses + seen.losses);
+        self.edges += seen.edges as f64;
+        (course.position.loss, course.position.losses, pace.edges) = (self.loss, self.losses, self.edges);
+        if let Some(folder) = folder {
+            folder.record_averaging(record)?;
+        }
+        Ok(seen.stop)
+    }
+}
+
+/// Windows whose gradients make a step of a worker: its own, where it follows no others.
+fn learnt(worker: &Worker, iteration: &Iteration) -> usize {
+    match worker.settings().averages() {
+        true => iteration.of(worker.group.rank()).iter().map(|batch| batch.windows.len()).sum(),
+        false => iteration.windows().len(),
+    }
 }
 
 /// Windows of all iterations but perhaps the last, which may have fewer left.

@@ -21,6 +21,10 @@ const REPORTS: Tag = Tag(2);
 /// What time it is elsewhere.
 const TIME: Tag = Tag(3);
 
+/// Models on their way to the first worker, and their means on the way back.
+const MODELS: Tag = Tag(4);
+const MEANS: Tag = Tag(5);
+
 /// Spans that a worker keeps for its timeline; totals go on beyond.
 const SPANS: usize = 200_000;
 
@@ -170,6 +174,38 @@ impl WorkerGroup {
     pub fn asked_for_time(&self, now: impl FnOnce() -> u64) -> Result<()> {
         self.comm.receive(0, TIME)?;
         Ok(self.comm.send(0, TIME, packed(&now().to_le_bytes()))?)
+    }
+
+    /// Hands a model in at the first worker, to be averaged.
+    pub fn hand_in_model(&self, model: Vec<f32>) -> Result<()> {
+        Ok(self.comm.send(0, MODELS, model)?)
+    }
+
+    /// The next model that a worker has handed in at the first one: if it has come, or when it comes.
+    pub fn model_of(&self, from: usize, waits: bool) -> Result<Option<Vec<f32>>> {
+        self.come(from, MODELS, waits)
+    }
+
+    /// Hands the mean of all models to a worker.
+    pub fn hand_out_mean(&self, to: usize, mean: Vec<f32>) -> Result<()> {
+        Ok(self.comm.send(to, MEANS, mean)?)
+    }
+
+    /// The next mean that the first worker has handed out: if it has come, or when it comes.
+    pub fn mean_of_models(&self, waits: bool) -> Result<Option<Vec<f32>>> {
+        self.come(0, MEANS, waits)
+    }
+
+    fn come(&self, from: usize, tag: Tag, waits: bool) -> Result<Option<Vec<f32>>> {
+        let begun = Instant::now();
+        let message = match waits {
+            true => Some(self.comm.receive(from, tag)?),
+            false => self.comm.try_receive(from, tag)?,
+        };
+        if let Some(message) = &message {
+            self.recorder.record(Kind::Receive, "model", begun, 4 * message.len() as u64);
+        }
+        Ok(message)
     }
 
     /// Hands outputs to the first worker.

@@ -106,4 +106,10 @@ fn the_preset_of_the_paper_can_be_trained_with() {
     let (lines, _) = run(&settings, &folder.path().join("run"));
     assert_eq!(lines.len(), 3);
     assert!(lines[2].loss.is_finite() && lines[2].loss < lines[0].loss);
+    // Several workers have vertices of their own, and average their models by the clock.
+    settings.parallel.workers = 3;
+    assert!(settings.averages() && settings.parallel.strategy == "dynahb");
+    let (lines, summary) = run(&settings, &folder.path().join("shared"));
+    assert!(lines.len() == 3 && lines.iter().all(|line| line.loss.is_finite()));
+    assert_eq!(summary.workers.map(|report| report.strategy).as_deref(), Some("dynahb"));
 }

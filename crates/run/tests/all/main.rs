@@ -4,6 +4,7 @@
 
 mod alike;
 mod applied;
+mod averaging;
 mod batches;
 mod damaged;
 mod finite;

@@ -4,7 +4,9 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::record::{Record, from_json, read, write};
-use super::{EpochRecord, PlanRecord, ProfileRecord, RunSummary, ScheduleRecord, SettingsRecord};
+use super::{
+    AveragingRecord, EpochRecord, PlanRecord, ProfileRecord, RunSummary, ScheduleRecord, SettingsRecord,
+};
 use crate::error::{Error, Result};
 use crate::metrics::whole_lines;
 use crate::timeline::{WorkerTrace, merge};
@@ -15,6 +17,8 @@ pub const SETTINGS: &str = kymo_files::place::SETTINGS;
 pub const CHECKPOINT: &str = kymo_files::place::CHECKPOINT;
 /// An [`EpochRecord`] a line.
 pub const METRICS: &str = "metrics.jsonl";
+/// An [`AveragingRecord`] a line, where models were averaged.
+pub const AVERAGING: &str = "averaging.jsonl";
 /// The [`RunSummary`].
 pub const SUMMARY: &str = "summary.json";
 /// The [`ProfileRecord`].
@@ -88,10 +92,12 @@ impl RunFolder {
 
     /// What was measured in each epoch so far. A last line that was cut short is skipped.
     pub fn epochs(&self) -> Result<Vec<EpochRecord>> {
-        let path = self.file(METRICS);
-        let text = bytes(&path)?.unwrap_or_default();
-        let parse = |(number, line)| from_json(line).map_err(|problem| Error::line(&path, number, problem));
-        whole_lines(&text).map(parse).collect()
+        lines(&self.file(METRICS))
+    }
+
+    /// When models were averaged, where they were.
+    pub fn averaging(&self) -> Result<Vec<AveragingRecord>> {
+        lines(&self.file(AVERAGING))
     }
 
     /// The outcome of the run, once it has finished.
@@ -144,6 +150,14 @@ impl RunFolder {
     fn write<T: Record>(&self, name: &str, record: &T) -> Result<()> {
         write(&self.file(name), record)
     }
+}
+
+/// The records in a file that has one a line; none where there is no file. A last line that was cut short is
+/// skipped.
+pub fn lines<T: Record>(path: &Path) -> Result<Vec<T>> {
+    let text = bytes(path)?.unwrap_or_default();
+    let parse = |(number, line)| from_json(line).map_err(|problem| Error::line(path, number, problem));
+    whole_lines(&text).map(parse).collect()
 }
 
 /// The content of a file; nothing where there is none.

@@ -20,6 +20,7 @@
 //! # Ok::<(), kymo_trace::Error>(())
 //! ```
 
+mod averaging;
 mod epoch;
 mod evaluation;
 pub mod folder;
@@ -34,6 +35,7 @@ mod settings;
 mod stale;
 mod tune;
 
+pub use averaging::{AveragingRecord, AveragingRound};
 pub use epoch::EpochRecord;
 pub use evaluation::{Evaluation, Metrics, Slice};
 pub use folder::RunFolder;
