@@ -77,6 +77,7 @@ fn estimated(context: &RunContext, workers: usize, rates: Rates) -> Result<Known
         windows: &windows,
         epoch: &epoch,
         sample: None,
+        presence: None,
         shares: None,
         work: &probe::work(context)?,
         workers,

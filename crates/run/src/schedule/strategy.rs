@@ -267,6 +267,7 @@ impl Division {
             follows: settings.train.mode == Mode::Truncated,
             pairs: &pairs,
             sample: sample.map(|sample| &sample.windows[..]),
+            presence: None,
         };
         let Some(scheduler) = settings.scheduler().filter(|_| self.shares().is_none()) else {
             return Ok(price(strategy, &job, rates)?);
@@ -327,6 +328,7 @@ pub fn ask(context: &RunContext, costs: Vec<f64>, closing: f64, reuse: Reuse) ->
         follows: false,
         pairs: &none,
         sample: None,
+        presence: None,
     };
     let each = context.memory_of_worker()?;
     let instance = instance(costs, closing, settings).with_memory(window_bytes(&job)?, each as u64);
