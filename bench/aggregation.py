@@ -40,8 +40,9 @@ def sampled(kymo, store, model, windows, more, variant, epochs, folder):
     """Samples of the readers, and of sums over neighbours."""
     settings = {"train.patience": "0", "split.validation": "0.02", "train.window": "8",
                 "parallel.windows": windows, **VARIANTS[variant]}
-    command = [kymo, "train", store, "--model", model, "--hidden", "64", "--workers", "2", "--strategy", "psg",
-               "--epochs", epochs, "--quiet", "-o", folder / f"{variant}-{epochs}".replace(" ", "")]
+    run = folder / f"{variant}-{epochs}".replace(" ", "")
+    command = [kymo, "train", store, "--model", model, "--hidden", "64", "--workers", "2",
+               "--strategy", "psg", "--epochs", epochs, "--quiet", "-o", run]
     for setting in [*(f"{name}={value}" for name, value in settings.items()), *more]:
         command += ["--set", setting]
     record = folder / "perf.data"

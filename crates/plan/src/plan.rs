@@ -63,7 +63,7 @@ pub struct LastRows {
 /// What one worker will do in an epoch.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Share {
-    /// Vertices and steps that it works on, each counted in every window.
+    /// Vertices and steps at which they are present that it works on, each counted in every window.
     pub cells: u64,
     /// Edges that come in there.
     pub edges: u64,

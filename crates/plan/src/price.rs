@@ -5,103 +5,28 @@
 //! Time is an estimate from rates of a machine; which strategy is faster than another depends on them less
 //! than how fast each is.
 
+mod job;
 mod memory;
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use std::sync::Arc;
 
 use kymo_graph::store::Cursor;
-use kymo_graph::{Step, Store, Vertex};
+use kymo_graph::{Step, Vertex};
 use rayon::prelude::*;
 
 use crate::batch::Window;
-use crate::epoch::EpochPlan;
 use crate::error::{Error, Result};
 use crate::layout::Owners;
-use crate::parts::{Part, parts};
+use crate::parts::{Part, parts, present_of_each};
 use crate::plan::{Plan, Sent, Share};
 use crate::route::Route;
 use crate::shares::{OwnersKey, Ownership, Shares};
-use crate::work::{Moves, Work};
+use crate::work::Moves;
 
+pub use job::{AskPairs, Asked, Job, Rates, Seen};
 pub use memory::{part_lists, reader_bytes, snapshot_bytes};
-
-/// How fast a worker is.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Rates {
-    /// Multiplications of dense products in a second.
-    pub products: f64,
-    /// Numbers that go through sparse products in a second.
-    pub aggregated: f64,
-    /// Bytes between workers in a second.
-    pub wire: f64,
-    /// Seconds that an exchange takes whatever its size.
-    pub latency: f64,
-}
-
-impl Default for Rates {
-    /// About those of one core of a server of 2024, with workers that are threads of one process.
-    fn default() -> Self {
-        Rates { products: 4e10, aggregated: 2e9, wire: 5e9, latency: 2e-5 }
-    }
-}
-
-/// What is to be priced.
-pub struct Job<'a> {
-    /// The data.
-    pub store: &'a Arc<Store>,
-    /// The windows of an epoch, in the order of time.
-    pub windows: &'a [Range<Step>],
-    /// Who runs which of them when.
-    pub epoch: &'a EpochPlan,
-    /// Who owns which cells, where workers share windows.
-    pub shares: Option<&'a Shares>,
-    /// What the model does to a window.
-    pub work: &'a Work,
-    /// Workers.
-    pub workers: usize,
-    /// Whether a window begins with what the one before left.
-    pub follows: bool,
-    /// The pairs that the task asks about in a window.
-    pub pairs: &'a AskPairs<'a>,
-    /// The numbers of the windows that are looked at, ascending; all where this is nothing.
-    pub sample: Option<&'a [usize]>,
-    /// What a batch sees of a snapshot, where it does not see all of it.
-    pub seen: Option<Seen>,
-}
-
-/// What a batch of some vertices sees of a snapshot.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
-    /// Vertices whose outputs count.
-    pub targets: u64,
-    /// Vertices that are seen, those included.
-    pub rows: u64,
-    /// Edges that are seen.
-    pub edges: u64,
-}
-
-impl Job<'_> {
-    /// The windows that are looked at.
-    fn looked(&self) -> Vec<&Range<Step>> {
-        match self.sample {
-            Some(sample) => sample.iter().filter_map(|&number| self.windows.get(number)).collect(),
-            None => self.windows.iter().collect(),
-        }
-    }
-
-    fn looks_at(&self, window: usize) -> bool {
-        self.sample.is_none_or(|sample| sample.binary_search(&window).is_ok())
-    }
-}
-
-/// Pairs of vertices that a task asks about at a step: each is looked at where the first is.
-pub type Asked = (Step, Vec<(Vertex, Vertex)>);
-
-/// Tells the pairs of a window.
-pub type AskPairs<'a> = dyn Fn(&Window) -> Result<Vec<Asked>> + 'a;
 
 /// Seconds that each window takes a worker by itself.
 pub fn window_seconds(job: &Job<'_>, rates: Rates) -> Result<Vec<f64>> {
@@ -204,7 +129,7 @@ struct Pricing<'a> {
     rates: Rates,
     workers: Vec<Share>,
     routes: BTreeMap<[OwnersKey; 2], Vec<[u64; 2]>>,
-    owned: BTreeMap<OwnersKey, Vec<u64>>,
+    owned: BTreeMap<(OwnersKey, Option<Step>), Vec<u64>>,
 }
 
 impl<'a> Pricing<'a> {
@@ -225,16 +150,11 @@ impl Pricing<'_> {
                 wanted.insert((t, place.as_ref().map_or(WHOLE, Ownership::key)), place);
             }
         }
-        let vertices = store.vertices();
+        let (vertices, presence) = (store.vertices(), self.job.presence);
         let look = |cursor: &mut Cursor, (key, place): &((Step, OwnersKey), Option<Ownership>)| {
             let key = *key;
-            let whole = || {
-                Ok::<_, Error>(Part {
-                    own: vertices as u64,
-                    edges: store.edges(key.0)? as u64,
-                    ..Part::default()
-                })
-            };
+            let when = (presence, key.0);
+            let whole = || Ok::<_, Error>(Part::whole(vertices, store.edges(key.0)? as u64, when));
             let Some((shares, place)) = shares.zip(place.as_ref()) else {
                 return Ok((key, vec![whole()?], 0));
             };
@@ -244,7 +164,7 @@ impl Pricing<'_> {
                 return Ok((key, parts, 0));
             }
             let (owners, both) = (place.owners(), shares.needs().out_edges);
-            let (parts, cut) = parts(cursor.go_to(key.0)?.edges(), owners, vertices, workers, both);
+            let (parts, cut) = parts(cursor.go_to(key.0)?.edges(), owners, vertices, workers, both, when);
             store.release(key.0);
             Ok((key, parts, cut))
         };
@@ -274,7 +194,7 @@ impl Pricing<'_> {
     fn fill_in(&self, parts: &mut Parts) {
         let edges = |parts: &[Part]| parts.iter().map(|part| part.edges).sum::<u64>() as f64;
         let known: Vec<(Step, f64)> = parts.iter().map(|((t, _), parts)| (*t, edges(parts))).collect();
-        let own = self.job.store.vertices() as u64;
+        let vertices = self.job.store.vertices();
         for (window, t) in self.job.windows.iter().flat_map(|window| window.clone().map(move |t| (window, t)))
         {
             let key = self.shares.map_or(WHOLE, |shares| shares.structure(window, t).key());
@@ -289,7 +209,7 @@ impl Pricing<'_> {
                 };
                 let owner = if let (Some(_), OwnersKey::One(owner)) = (self.shares, key) { owner } else { 0 };
                 let mut all = vec![Part::default(); if self.shares.is_some() { self.job.workers } else { 1 }];
-                all[owner] = Part { own, edges: edges.round() as u64, ..Part::default() };
+                all[owner] = Part::whole(vertices, edges.round() as u64, (self.job.presence, t));
                 all
             });
         }
@@ -297,7 +217,7 @@ impl Pricing<'_> {
 
     /// Seconds of structure for one step of one part, forward and backward.
     fn structure_seconds(&self, part: &Part) -> f64 {
-        (part.edges + part.own) as f64 * self.job.work.aggregated.iter().sum::<usize>() as f64
+        (part.edges + part.present) as f64 * self.job.work.aggregated.iter().sum::<usize>() as f64
             / self.rates.aggregated
     }
 
@@ -307,10 +227,13 @@ impl Pricing<'_> {
         3.0 * rows as f64 * self.job.work.products as f64 / self.rates.products
     }
 
-    /// How many vertices each worker has.
-    fn owned(&mut self, shares: &Shares, place: &Ownership) -> Vec<u64> {
-        let count = || (0..shares.workers()).map(|rank| shares.own(place, rank).len() as u64).collect();
-        self.owned.entry(place.key()).or_insert_with(count).clone()
+    /// How many vertices each worker has, of those that are present at a step.
+    fn owned(&mut self, shares: &Shares, place: &Ownership, t: Step) -> Vec<u64> {
+        let (presence, vertices) = (self.job.presence, self.job.store.vertices());
+        let count = || present_of_each(place.owners(), vertices, shares.workers(), (presence, t));
+        // The same at all steps where all are there.
+        let key = (place.key(), presence.map(|_| t));
+        self.owned.entry(key).or_insert_with(count).clone()
     }
 
     /// A whole window at one worker; its seconds.
@@ -319,13 +242,13 @@ impl Pricing<'_> {
         for t in window.clone() {
             let mut part =
                 parts.get(&(t, WHOLE)).and_then(|parts| parts.first()).cloned().unwrap_or_default();
-            let mut targets = part.own;
+            let mut targets = part.present;
             if let Some(seen) = self.job.seen {
                 targets = seen.targets;
-                (part.own, part.edges) = (seen.rows, seen.edges);
+                (part.own, part.present, part.edges) = (seen.rows, seen.rows, seen.edges);
             }
             seconds += self.structure_seconds(&part) + self.row_seconds(targets);
-            self.workers[worker].cells += part.own;
+            self.workers[worker].cells += part.present;
             self.workers[worker].edges += part.edges;
         }
         self.workers[worker].seconds += seconds;
@@ -356,14 +279,14 @@ impl Pricing<'_> {
         for (t, movements) in window.clone().zip(&self.job.work.steps) {
             let places = [shares.structure(window, t), shares.rows(window, t)];
             let here = parts.get(&(t, places[0].key())).cloned().unwrap_or_default();
-            let (mut slowest, owned): (f64, _) = (0.0, self.owned(shares, &places[1]));
+            let (mut slowest, owned): (f64, _) = (0.0, self.owned(shares, &places[1], t));
             for (worker, part) in here.iter().enumerate() {
                 // Rows are computed where they are then, which need not be where structure was.
                 let rows = self.row_seconds(owned.get(worker).copied().unwrap_or(0));
                 let structure = self.structure_seconds(part);
                 busy[worker] += structure;
                 self.workers[worker].seconds += structure + rows;
-                self.workers[worker].cells += part.own;
+                self.workers[worker].cells += part.present;
                 self.workers[worker].edges += part.edges;
                 match moves {
                     true => slowest = slowest.max(rows),

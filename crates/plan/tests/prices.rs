@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use kymo_graph::store::{Plan as Wanted, Writer};
-use kymo_graph::{Edge, Ids, Snapshot, StepData, StepEdges, Store};
+use kymo_graph::{Edge, Ids, Presence, Progress, Snapshot, StepData, StepEdges, Store};
 use kymo_plan::cut::edge_cut;
 use kymo_plan::partition::Effort;
 use kymo_plan::plan::{Sent, SnapshotBytes};
@@ -202,6 +202,7 @@ proptest! {
             replicated: 700,
             ..Work::default()
         };
+        let presence = Presence::by_edges(&store, steps.len(), &Progress::silent()).unwrap();
         let none = |_: &Window| Ok(Vec::new());
         let epoch = |assignment, workers| {
             let all = windows.clone();
@@ -214,6 +215,7 @@ proptest! {
         let job = Job {
             store: &store, windows: &windows, epoch: &alone, shares: None, work: &work, workers: 1,
             follows: false, pairs: &none, sample: None, seen: None,
+            presence: None,
         };
         let needs = ModelNeeds { out_edges, carries_state };
         let whole = price("psg", &job, Rates::default()).unwrap();
@@ -260,6 +262,17 @@ proptest! {
             if workers == 1 {
                 prop_assert_eq!((plan.bytes(), plan.memory()), (0, whole.memory()), "{}", way.name);
             }
+            // Where vertices come and go, those that are there count, and nothing else changes but time.
+            let told = Job { presence: Some(&presence), ..job };
+            let told = price(way.name, &told, Rates::default()).unwrap();
+            let is_there = |t: usize| (0..vertices as u32).filter(|&v| presence.has(v, t)).count();
+            let present: usize = all.iter().map(|&t| is_there(t)).sum();
+            prop_assert_eq!(sums(&told), [present as u64, edges as u64], "{}", way.name);
+            prop_assert!(told.seconds <= plan.seconds && (present < vertices * all.len() || told == plan));
+            prop_assert_eq!((told.bytes(), told.memory()), (plan.bytes(), plan.memory()), "{}", way.name);
+            let always = Presence::always(vertices, steps.len());
+            let same = price(way.name, &Job { presence: Some(&always), ..job }, Rates::default()).unwrap();
+            prop_assert!(same == plan, "{}", way.name);
         }
     }
 
@@ -335,6 +348,7 @@ fn alone<'a>(
         pairs: &|_| Ok(Vec::new()),
         sample: None,
         seen: None,
+        presence: None,
     }
 }
 

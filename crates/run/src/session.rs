@@ -1,5 +1,7 @@
 //! A run from its folder: begun, resumed and trained, or loaded to be evaluated. The top of this crate.
 
+mod store;
+
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,7 +12,7 @@ use kymo_plan::Plan;
 
 use crate::artifact::{Course, Folder, Position, Saved};
 use crate::config::overlay::{self, Override};
-use crate::config::{self, Parallel, RateName, Settings};
+use crate::config::{Parallel, RateName, Settings};
 use crate::data::{Measured, builtin};
 use crate::error::{Error, Result};
 use crate::launch::{Crew, InProcess, Launcher, agreement};
@@ -18,6 +20,9 @@ use crate::schedule;
 use crate::step::{Custom, RunContext, Sharing, Worker};
 use crate::train::{Ending, Observer};
 use crate::workers::WorkerGroup;
+
+pub use store::absolute;
+use store::{STORE, check_store};
 
 /// A run that can be trained.
 pub struct Session {
@@ -349,9 +354,6 @@ fn saved(path: &Path) -> Result<Saved> {
     Ok(saved.found_from(path))
 }
 
-/// The setting that says where the store is.
-const STORE: &str = "data.store";
-
 /// The key that a difference of settings is about.
 fn key(difference: &str) -> &str {
     difference.split(':').next().unwrap_or_default()
@@ -467,36 +469,4 @@ fn changed(saved: &Settings, changes: &[Override], path: &Path) -> Result<Settin
         return Err(Error::settings("train.epochs", problem));
     }
     Ok(asked)
-}
-
-/// Fails where the store of a run is gone.
-fn check_store(settings: &Settings, run: &Path) -> Result<()> {
-    let store = Path::new(&settings.data.store);
-    if settings.data.store.is_empty() || is_store(store) {
-        return Ok(());
-    }
-    let problem = format!(
-        "{}: the store of the run in {run} is not there, nor where it was as seen from the run; say where it is \
-         now (kymo evaluate {run} STORE, kymo predict {run} STORE, kymo train STORE -o {run} --resume)",
-        store.display(),
-        run = run.display()
-    );
-    Err(Error::settings(STORE, problem))
-}
-
-/// The same data under a path that holds from everywhere.
-pub fn absolute(mut data: config::Data) -> Result<config::Data> {
-    if !data.store.is_empty() {
-        let path = PathBuf::from(&data.store);
-        let whole = std::fs::canonicalize(&path).map_err(|error| match error.kind() {
-            // It may come from a file of settings: the name of the setting leads there.
-            ErrorKind::NotFound => {
-                let advice = "there is no such store; make one with `kymo ingest` or `kymo generate`";
-                Error::settings("data.store", format!("{}: {advice}", path.display()))
-            }
-            _ => Error::resource("cannot read", &path)(error),
-        })?;
-        data.store = whole.to_string_lossy().into_owned();
-    }
-    Ok(data)
 }

@@ -78,6 +78,7 @@ fn estimated(context: &RunContext, workers: usize, rates: Rates) -> Result<Known
         epoch: &epoch,
         sample: None,
         seen: None,
+        presence: None,
         shares: None,
         work: &probe::work(context)?,
         workers,

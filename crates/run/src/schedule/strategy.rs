@@ -310,6 +310,7 @@ impl Division {
                 Division::Targets => context.extent()?.map(|extent| extent.of_step()),
                 _ => None,
             },
+            presence: None,
         };
         let Some(scheduler) = settings.scheduler().filter(|_| self.shares().is_none()) else {
             return Ok(price(strategy, &job, rates)?);
@@ -371,6 +372,7 @@ pub fn ask(context: &RunContext, costs: Vec<f64>, closing: f64, reuse: Reuse) ->
         pairs: &none,
         sample: None,
         seen: None,
+        presence: None,
     };
     let each = context.memory_of_worker()?;
     let instance = instance(costs, closing, settings).with_memory(window_bytes(&job)?, each as u64);

@@ -14,7 +14,7 @@ use super::cells::Cells;
 use crate::error::{Error, Result};
 use crate::layout::{Layout, Owners};
 use crate::partition::{Ask, Partition};
-use crate::parts::{Part, parts};
+use crate::parts::{Part, parts, present_of_each};
 
 /// Seconds that the windows which are looked at, one after the other, are expected to take with a partition:
 /// of each those of the slowest worker, to compute and to send and receive.
@@ -53,7 +53,6 @@ impl Window<'_> {
         let rows = self.partition.time.as_ref().unwrap_or(structure);
         let carries = traffic.needs.carries_state || self.partition.time.is_some();
         let last = steps.last().copied().unwrap_or(0);
-        let within = steps.first().copied().unwrap_or(0)..last + 1;
         let row_at = |step: Step| if carries { step } else { last };
         let moving = steps.windows(2).any(|pair| !same(rows, row_at(pair[0]), rows, row_at(pair[1])));
         let (mut busy, mut one_after_the_other) = (vec![0.0; workers], 0.0);
@@ -62,10 +61,10 @@ impl Window<'_> {
             let here = self.parts(window.start + index, step)?;
             for (worker, part) in here.iter().enumerate() {
                 busy[worker] +=
-                    part.own as f64 * traffic.cell_seconds + part.edges as f64 * traffic.edge_seconds;
+                    part.present as f64 * traffic.cell_seconds + part.edges as f64 * traffic.edge_seconds;
                 bytes[worker] += traffic.spatial * (part.rows[0] + part.rows[1]);
             }
-            let owned = self.owned(rows, row_at(step), &within);
+            let owned = self.owned(rows, row_at(step), step);
             let mut slowest: f64 = 0.0;
             for (busy, owned) in busy.iter_mut().zip(owned) {
                 let seconds = owned as f64 * traffic.row_seconds;
@@ -95,32 +94,22 @@ impl Window<'_> {
             Owners::One(worker) => {
                 let mut parts = vec![Part::default(); workers];
                 let edges = self.ask.store.edges(step)? as u64;
-                parts[worker] = Part { own: vertices as u64, edges, ..Part::default() };
+                parts[worker] = Part::whole(vertices, edges, (self.ask.presence, step));
                 Ok(parts)
             }
             owners => {
                 let both = self.cells.traffic.needs.out_edges;
-                let all = |edges: &[_]| parts(edges.iter().copied(), owners, vertices, workers, both).0;
+                let when = (self.ask.presence, step);
+                let all = |edges: &[_]| parts(edges.iter().copied(), owners, vertices, workers, both, when).0;
                 self.cells.with_edges(place, all)
             }
         }
     }
 
-    /// How many vertices each worker has at a step, of those that are present in the window: the others have
-    /// no rows there.
-    fn owned(&self, layout: &Layout, step: Step, window: &Range<Step>) -> Vec<u64> {
-        let mut owned = vec![0; self.ask.workers];
-        let Some(presence) = self.ask.presence else {
-            match layout.owners(step) {
-                Owners::One(worker) => owned[worker] = layout.vertices() as u64,
-                Owners::Each(owners) => owners.iter().for_each(|&owner| owned[owner as usize] += 1),
-            }
-            return owned;
-        };
-        let owners = layout.owners(step);
-        let present = (0..layout.vertices() as Vertex).filter(|&vertex| presence.meets(vertex, window));
-        present.for_each(|vertex| owned[owners.of(vertex)] += 1);
-        owned
+    /// How many vertices each worker has of those that are present at a step, by the owners at another.
+    fn owned(&self, layout: &Layout, owners_at: Step, step: Step) -> Vec<u64> {
+        let (workers, vertices) = (self.ask.workers, self.ask.store.vertices());
+        present_of_each(layout.owners(owners_at), vertices, workers, (self.ask.presence, step))
     }
 
     /// Adds what vertices cost whose owners differ, to those who send and those who receive.
