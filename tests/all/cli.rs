@@ -53,6 +53,32 @@ fn inspect_has_the_promised_keys() {
     assert_eq!((Some(sum("edges")), sum("events")), (facts["edges"].as_u64(), 500));
 }
 
+/// Lives of vertices as a person would read them off the events.
+#[test]
+fn inspect_shows_when_vertices_come_and_go() {
+    let bench = Bench::new();
+    // 1 and 2 at all four steps, although 1 rests at the third; 3 at two steps, 4 and 5 at one each.
+    let events = ["1 2 0", "1 3 1", "2 3 1", "1 2 1", "2 3 2", "4 5 2", "1 2 3"];
+    bench.file("events.txt", events.join("\n"));
+    bench.done("ingest events.txt --steps 4 -o store");
+    let facts = bench.json("inspect store");
+    let steps = facts["per_step"].as_array().unwrap();
+    let of = |key: &str| steps.iter().map(|step| step[key].as_u64().unwrap()).collect::<Vec<_>>();
+    assert_eq!((of("active"), of("present")), (vec![2, 3, 4, 2], vec![2, 3, 5, 2]));
+    assert_eq!(facts["sequences"]["lengths"], serde_json::json!([0, 2, 1, 0, 2]));
+    assert_eq!(facts["sequences"]["quartiles"], serde_json::json!([1, 2, 4]));
+    let text = bench.done("inspect store").out;
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let told = "1 to 4 of 4 steps from first to last edge, mean 2.4, quartiles 1, 2, 4; 2 vertices at all \
+                steps";
+    assert!(words.contains(told), "{text}");
+    assert!(text.contains("present vertices"), "{text}");
+    // Where all vertices stay, there is nothing to say.
+    bench.file("steady.txt", ["1 2 0", "1 2 1"].join("\n"));
+    bench.done("ingest steady.txt --columns source,target,time --steps 2 -o steady");
+    assert!(!bench.done("inspect steady").out.contains("sequences"));
+}
+
 #[test]
 fn lists_and_help_come_from_the_registries() {
     let bench = Bench::new();

@@ -55,6 +55,9 @@ pub fn report(name: &str, stats: &Stats, memory: Option<InMemory>, columns: usiz
     fact("edges, bytes", sizes(stats.structure, stats.steps, "as full snapshots"));
     features(stats, &mut fact);
     labels(stats, &mut fact);
+    if let Some(what) = sequences(stats) {
+        fact("sequences", what);
+    }
     fact("on disk", bytes(stats.bytes));
     if let Some(InMemory { whole, held }) = memory {
         fact(
@@ -178,6 +181,30 @@ fn labels(stats: &Stats, fact: &mut impl FnMut(&str, String)) {
     }
 }
 
+/// At how many steps vertices are present; nothing where there is one step, where all are present at all
+/// steps, or where none ever is.
+fn sequences(stats: &Stats) -> Option<String> {
+    let (sequences, steps) = (&stats.sequences, stats.steps);
+    let (length, [first, half, third]) = (sequences.length?, sequences.quartiles?);
+    let [never, always] =
+        [sequences.lengths.first(), sequences.lengths.last()].map(|count| *count.unwrap_or(&0));
+    if steps < 2 || always == stats.vertices {
+        return None;
+    }
+    let never = match never {
+        0 => String::new(),
+        never => format!("; {} without an edge at any step", plural(never, VERTICES)),
+    };
+    Some(format!(
+        "{} to {} of {steps} steps from first to last edge, mean {:.1}, quartiles {first}, {half}, {third}; \
+         {} at all steps{never}",
+        length.min,
+        length.max,
+        length.mean,
+        plural(always, VERTICES)
+    ))
+}
+
 /// Writes a figure.
 type Label = fn(f64) -> String;
 
@@ -196,7 +223,8 @@ fn course(stats: &Stats, columns: usize, text: &mut String) {
     text.push_str("\nFrom step to step\n");
     let averages = stats.averages;
     let share = |of: fn(&StepStats) -> Option<f64>| steps.iter().filter_map(of).collect::<Vec<f64>>();
-    let lines: [(&str, Vec<f64>, Option<Spread>, Label); 7] = [
+    let lines: [(&str, Vec<f64>, Option<Spread>, Label); 8] = [
+        ("present vertices", share(|step| Some(step.present as f64)), None, count),
         ("active vertices", share(|step| Some(step.active as f64)), averages.active, count),
         ("edges changed", share(|step| step.change), averages.change, percent),
         ("edge overlap", share(|step| step.overlap), averages.overlap, percent),

@@ -17,7 +17,7 @@ use super::{Ask, Partition, Partitioner};
 use crate::error::Result;
 use crate::layout::{Layout, Worker};
 
-/// Vertices with many walks to them, dealt out in turns.
+/// Vertices with many walks to them, assigned in turns.
 pub(super) struct LoadAware;
 
 impl Partitioner for LoadAware {
@@ -26,7 +26,7 @@ impl Partitioner for LoadAware {
     }
 
     fn about(&self) -> &'static str {
-        "vertices in the order of their neighbourhoods over all layers, dealt out in turns (DynaHB)"
+        "vertices in the order of their neighbourhoods over all layers, assigned in turns (DynaHB)"
     }
 
     fn partition(&self, ask: &Ask<'_>) -> Result<Partition> {
@@ -52,7 +52,7 @@ pub(crate) fn by_load(loads: &[u64]) -> Vec<Vertex> {
     order
 }
 
-/// The owner of each vertex where these, in this order, are dealt out, every other round backwards.
+/// The owner of each vertex where these, in this order, are assigned in turns, every other round backwards.
 pub(crate) fn deal(order: &[Vertex], workers: usize) -> Vec<Worker> {
     let mut owners = vec![0; order.len()];
     for (round, vertices) in order.chunks(workers.max(1)).enumerate() {

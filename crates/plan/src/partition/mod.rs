@@ -60,7 +60,8 @@ pub struct Effort<'a> {
     pub looked: Option<&'a [Step]>,
     /// Links that METIS may be given, over all calls.
     pub metis_links: u64,
-    /// The loads of all vertices at the steps that are looked at, where they are known already.
+    /// The loads of all vertices at the steps that are looked at, where they are known already; of cells that
+    /// are present, where it is told which are.
     pub loads: Option<&'a [u64]>,
 }
 

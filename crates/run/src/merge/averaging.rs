@@ -235,7 +235,7 @@ impl Merge for Averaging {
         Ok(())
     }
 
-    fn expect(&mut self, epoch: usize, window: usize, workers: usize) -> Result<()> {
+    fn announce(&mut self, epoch: usize, window: usize, workers: usize) -> Result<()> {
         let Pace::Recorded(records) = &self.pace else { return Ok(()) };
         let next = records.iter().find(|record| (record.epoch, record.window) > (epoch, window));
         self.expected = next.cloned();

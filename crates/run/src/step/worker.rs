@@ -315,7 +315,7 @@ impl Worker {
 
     /// Says that workers go on from here until they meet: of an epoch, this many windows are done.
     pub fn expect(&mut self, epoch: usize, window: usize) -> Result<()> {
-        self.merge.expect(epoch, window, self.group.size())
+        self.merge.announce(epoch, window, self.group.size())
     }
 
     /// Where workers go ways of their own, they come together here and have the same parameters from now on:

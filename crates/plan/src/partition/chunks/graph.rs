@@ -70,7 +70,7 @@ const ABSENT: Chunk = Chunk::MAX;
 
 /// Puts absent cells into chunks. They load nobody, but there is a row for them, which is not to move: they
 /// go with the last present cell of their vertex, or with its first where there is none before. Vertices that
-/// are never present are dealt out.
+/// are never present are assigned in turns.
 fn settle_absent(by_step: &mut [Vec<Chunk>], count: Chunk) {
     let follow = |chunks: &mut Vec<Chunk>, others: &[Chunk]| {
         let absent = chunks.iter_mut().zip(others).filter(|(chunk, _)| **chunk == ABSENT);
