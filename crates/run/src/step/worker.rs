@@ -314,7 +314,7 @@ impl Worker {
     }
 
     /// Says that workers go on from here until they meet: of an epoch, this many windows are done.
-    pub fn expect(&mut self, epoch: usize, window: usize) -> Result<()> {
+    pub fn announce(&mut self, epoch: usize, window: usize) -> Result<()> {
         self.merge.announce(epoch, window, self.group.size())
     }
 

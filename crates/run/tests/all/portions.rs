@@ -134,7 +134,7 @@ fn assert_all_close(seen: Vec<Seen>, expected: &Seen, what: &str) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(8))]
 
-    /// Guards the sum over workers: whoever runs the batches of an iteration, it comes to the same.
+    /// Guards the sum over workers: any worker may run any batch of an iteration.
     #[test]
     fn owners_come_to_what_one_worker_does(
         seed in 0u64..1000,
