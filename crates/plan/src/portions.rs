@@ -2,8 +2,8 @@
 //! part of the load-aware partition, divided into batches that are as heavy as each other.
 //!
 //! A worker sees whatever its vertices see, `C_i = {u | u in the union over l = 1..L of N^l(v), u not in
-//! P_i}`: rows of others are computed again instead of being sent. Who owns a vertex decides who computes what, and
-//! not what comes of it: the targets of all workers together are all vertices.
+//! P_i}`: rows of others are computed again instead of being sent. Who owns a vertex decides who computes
+//! what, and not what comes of it: the targets of all workers together are all vertices.
 //!
 //! Balanced groups (section 4.2): the vertices of a worker, the heaviest first, are cut into groups of which
 //! every batch gets the same number of targets. Groups are as small as they can be, with one target for every

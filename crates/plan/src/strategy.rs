@@ -127,7 +127,7 @@ pub const ALL: &[Strategy] = &[
     cells("vertex-greedy", "METIS cuts the first snapshot; new vertices go to their neighbours", "greedy"),
     Strategy {
         name: "adt",
-        about: "vertices dealt out by loads, rows of neighbours exchanged, full batches (ADT of DynaHB)",
+        about: "vertices assigned by loads, rows of neighbours exchanged, full batches (ADT of DynaHB)",
         scheme: Scheme::Cells { partitioner: "load-aware", per_window: false },
         batches: Batches::Full,
     },
