@@ -140,7 +140,12 @@ fn plans_are_shown_compared_and_printed_as_json() {
         let workers = plan["workers"].as_array().unwrap();
         let sum = |key: &str| workers.iter().map(|share| share[key].as_u64().unwrap()).sum::<u64>();
         // Windows of 4 steps, 60 vertices each.
-        assert_eq!(sum("cells"), 4 * 60 * plan["windows"].as_u64().unwrap(), "{plan}");
+        let whole = 4 * 60 * plan["windows"].as_u64().unwrap();
+        match strategy::find(plan["strategy"].as_str().unwrap()).unwrap().scheme {
+            // What several see is computed by each of them.
+            Scheme::Targets => assert!(sum("cells") > whole, "{plan}"),
+            _ => assert_eq!(sum("cells"), whole, "{plan}"),
+        }
         assert!(workers.len() == 3 && sum("memory") > 0 && sum("edges") > 0, "{plan}");
     }
     assert_eq!(bench.json("plan small --workers 2 --strategy pts").as_array().unwrap().len(), 1);

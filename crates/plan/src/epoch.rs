@@ -110,6 +110,11 @@ impl VertexBatches {
         (targets, Neighbourhood::Hops(self.hops))
     }
 
+    /// Whether the batches of an epoch are those of every other one.
+    pub fn come_again(&self) -> bool {
+        self.again || self.parts <= 1
+    }
+
     /// Into how many batches the vertices of a window are divided, over all workers.
     pub fn division(&self) -> usize {
         self.parts.max(1).saturating_mul(self.owners.unwrap_or(1).max(1))

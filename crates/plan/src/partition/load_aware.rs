@@ -6,7 +6,7 @@
 //! label_(l-1)(u)`. So a neighbour that can be reached along two ways counts twice: these are walks, and what
 //! is computed for a vertex where nothing is shared.
 //!
-//! Algorithm 1 deals the sorted vertices out in turns, which gives the first worker the heavier vertex of
+//! Algorithm 1 assigns the sorted vertices in turns, which gives the first worker the heavier vertex of
 //! every round. Here each round goes the other way round than the one before (1..M, M..1), so that this evens
 //! out: the heaviest worker has at most the load of one vertex more than the lightest. The numbers of the
 //! paper's Example 3 are the same.
@@ -52,7 +52,7 @@ pub(crate) fn by_load(loads: &[u64]) -> Vec<Vertex> {
     order
 }
 
-/// The owner of each vertex where these, in this order, are assigned in turns, every other round backwards.
+/// The owner of each vertex where these, in this order, are assigned, every other round backwards.
 pub(crate) fn deal(order: &[Vertex], workers: usize) -> Vec<Worker> {
     let mut owners = vec![0; order.len()];
     for (round, vertices) in order.chunks(workers.max(1)).enumerate() {

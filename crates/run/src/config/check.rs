@@ -3,6 +3,7 @@
 use kymo_plan::strategy;
 
 use super::Settings;
+use super::bytes::size;
 use crate::error::{Error, Result};
 
 /// Columns of a matrix at most.
@@ -82,6 +83,7 @@ impl Settings {
         strategy::find(&self.parallel.strategy)?;
         self.stale_rule()?;
         self.check_averaging()?;
+        size("run.reservoir", &self.run.reservoir)?;
         let measured = self.parallel.costs == "measured";
         expect("parallel.cached_costs", measured || !self.parallel.cached_costs, || {
             format!("goes with parallel.costs = \"measured\" only, found \"{}\"", self.parallel.costs)

@@ -471,6 +471,9 @@ section! {
         /// Whether products of features with snapshots are kept where there is memory for them; they are the
         /// same either way.
         keep: bool = true,
+        /// Memory for batches that come again in every epoch and are kept as they were taken out of their
+        /// snapshots, as in 256MiB, at each worker; with the strategies pyd, dbos and bvr. 0: none.
+        reservoir: String = "0".into(),
         /// Where the work is done: cpu, cuda (the first GPU) or cuda:N.
         device: String = "cpu".into(),
         /// How products are computed on a GPU: f32, tf32 or bf16. The last two are faster and less exact.

@@ -17,11 +17,13 @@
 //! worker handed in a model and took over a mean: that is recorded, and with `averaging.replay` the same
 //! happens after the same iterations, whatever that means for waiting.
 
+mod meeting;
+
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use kymo_tensor::optim::State;
-use kymo_trace::schema::{AveragingRecord, AveragingRound};
+use kymo_trace::schema::AveragingRecord;
+use meeting::Told;
 
 use super::{GradientSum, Merge, Merged};
 use crate::error::{Error, Result};
@@ -187,19 +189,6 @@ fn check_length(model: &[f32], expected: usize) -> Result<()> {
     }
 }
 
-/// What a worker tells when all meet.
-#[derive(serde::Serialize, serde::Deserialize)]
-struct Told {
-    rounds: Vec<[u64; 2]>,
-    iterations: u64,
-    handed_out: u64,
-    /// Steps of its optimiser, and numbers that it remembers.
-    steps: u64,
-    remembered: usize,
-    /// Sum of losses, how many, edges, and whether to stop.
-    seen: (f64, usize, u64, bool),
-}
-
 impl Merge for Averaging {
     fn is_local(&self) -> bool {
         true
@@ -235,7 +224,7 @@ impl Merge for Averaging {
         Ok(())
     }
 
-    fn announce(&mut self, epoch: usize, window: usize, workers: usize) -> Result<()> {
+    fn go_on(&mut self, epoch: usize, window: usize, workers: usize) -> Result<()> {
         let Pace::Recorded(records) = &self.pace else { return Ok(()) };
         let next = records.iter().find(|record| (record.epoch, record.window) > (epoch, window));
         self.expected = next.cloned();
@@ -272,69 +261,17 @@ impl Merge for Averaging {
             );
             return Err(Error::settings("averaging.replay", problem));
         }
-        let Merged { loss, losses, edges, stop } = self.seen;
-        let state = replica.optimiser.state();
-        let mine = Told {
-            rounds: self.rounds.clone(),
-            iterations: self.iterations,
-            handed_out: self.handed_out,
-            steps: state.steps,
-            remembered: state.buffers.iter().map(Vec::len).sum(),
-            seen: (loss, losses, edges, stop),
-        };
-        let mine = serde_json::to_vec(&mine)
-            .map_err(|error| Error::Bug(format!("what a worker has seen cannot be told: {error}")))?;
-        let told = group.all_gather(&mine)?;
-        let read = |(rank, bytes): (usize, &Vec<u8>)| {
-            serde_json::from_slice::<Told>(bytes)
-                .map_err(|_| Error::peer(rank, "sent something that is no word about its rounds"))
-        };
-        let all: Vec<Told> = told.iter().enumerate().map(read).collect::<Result<_>>()?;
+        let all = Told::of(replica, &self.rounds, self.handed_out, self.seen).exchanged(group)?;
         self.settle(replica, group, &all)?;
-        average(replica, group, &all)?;
-        let mut seen = Merged::default();
-        for &(loss, losses, edges, stop) in all.iter().map(|told| &told.seen) {
-            (seen.loss, seen.losses) = (seen.loss + loss, seen.losses + losses);
-            (seen.edges, seen.stop) = (seen.edges + edges, seen.stop || stop);
-        }
-        let count = all.iter().map(|told| told.rounds.len()).max().unwrap_or(0);
-        let of = |number: usize, which: usize| {
-            all.iter().map(|told| told.rounds.get(number).map_or(0, |round| round[which])).collect()
-        };
-        let rounds =
-            (0..count).map(|number| AveragingRound { handed_in: of(number, 0), taken: of(number, 1) });
+        meeting::average(replica, group, &all)?;
         let record = AveragingRecord {
             version: AveragingRecord::VERSION,
             epoch,
             window,
             iterations: self.iterations,
-            rounds: rounds.collect(),
+            rounds: meeting::rounds(&all),
         };
         self.begin(group);
-        Ok(Some((seen, record)))
+        Ok(Some((meeting::seen(&all), record)))
     }
-}
-
-/// Makes all replicas the mean of all.
-fn average(replica: &mut Replica, group: &WorkerGroup, all: &[Told]) -> Result<()> {
-    let size = group.size() as f32;
-    let mut values = replica.params.values.concat();
-    // One that has not made a step yet remembers nothing, which is as good as zeros.
-    let remembered = all.iter().map(|told| told.remembered).max().unwrap_or(0);
-    let state = replica.optimiser.state();
-    let mut numbers = state.buffers.concat();
-    numbers.resize(remembered, 0.0);
-    values.append(&mut numbers);
-    group.all_reduce(&mut values)?;
-    values.iter_mut().for_each(|value| *value /= size);
-    let mut rest = values.into_iter();
-    for value in replica.params.values.iter_mut().flatten() {
-        *value = rest.next().unwrap_or(*value);
-    }
-    let lengths: Vec<usize> = replica.params.values.iter().map(Vec::len).collect();
-    let copies = if remembered > 0 { replica.optimiser.copies() } else { 0 };
-    let buffers = (0..copies).flat_map(|_| &lengths).map(|&length| rest.by_ref().take(length).collect());
-    let steps = all.iter().map(|told| told.steps).max().unwrap_or(0);
-    replica.optimiser.restore(State { steps, buffers: buffers.collect() });
-    Ok(())
 }

@@ -33,7 +33,7 @@ pub trait Merge: Send {
 
     /// Says that workers go on from here until they meet: of an epoch, counted from 0, this many windows are
     /// done.
-    fn announce(&mut self, _epoch: usize, _window: usize, _workers: usize) -> Result<()> {
+    fn go_on(&mut self, _epoch: usize, _window: usize, _workers: usize) -> Result<()> {
         Ok(())
     }
 

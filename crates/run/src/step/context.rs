@@ -15,6 +15,7 @@ use kymo_plan::{Ask, Assignment, Epochs, Portions, Shares, Traffic, VertexBatche
 use super::custom::Custom;
 use super::extent::Extent;
 use super::{batches, estimate};
+use crate::config::bytes::size;
 use crate::config::machine::{Need, machine, own_memory};
 use crate::config::{Mode, Settings, memory};
 use crate::data::{Inputs, Measured, Part, Sizes, known_by, left_to_keep};
@@ -390,6 +391,13 @@ impl RunContext {
         }
         let extent = Extent::of(batches, self)?;
         Ok(Some(*self.extent.get_or_init(|| extent)))
+    }
+
+    /// Bytes of batches that a worker keeps: none where they never come again.
+    pub fn reservoir(&self) -> Result<usize> {
+        let room = size("run.reservoir", &self.settings.run.reservoir)?;
+        let is_useful = |batches: &VertexBatches| batches.owners.is_some() && batches.come_again();
+        Ok(if self.vertex_batches().is_some_and(is_useful) { room } else { 0 })
     }
 
     /// How vertices are divided, where a batch does not have all of them.

@@ -66,6 +66,11 @@ pub fn needs(context: &RunContext, at_once: usize) -> Result<Vec<Need>> {
                 bytes: seen_bytes(context, &extent)?.saturating_mul(many),
                 lower: "train.batch or model.layers",
             });
+            needs.push(Need {
+                what: "batches that are kept",
+                bytes: (context.reservoir()? as u64).saturating_mul(many),
+                lower: "run.reservoir",
+            });
             batch_buffers(context, &extent)?
         }
         None => {

@@ -1,14 +1,16 @@
 //! What batches of some vertices see of their snapshots (DynaHB, section 3.2), in arrays that are used again
 //! from batch to batch. The division of an epoch is drawn once, with its first batch.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use kymo_graph::Vertex;
+use kymo_graph::{Step, Vertex};
 use kymo_model::Graph;
 use kymo_model::graph::{Near, Sight};
 use kymo_plan::{Drawn, Neighbourhood, Portion, Portions, Targets};
 use rayon::prelude::*;
 
+use super::reservoir::{Kept, Key, Reservoir};
 use crate::data::Loaded;
 use crate::error::{Error, Result};
 
@@ -20,10 +22,13 @@ pub struct Seen {
     pub targets: Arc<Vec<Vertex>>,
     /// The snapshots.
     pub graphs: Vec<Graph>,
+    /// What it is known by, if it may be kept.
+    key: Option<Key>,
 }
 
 impl Seen {
-    fn bytes(&self) -> usize {
+    /// Bytes that it takes.
+    pub fn bytes(&self) -> usize {
         self.near.bytes() + self.graphs.iter().map(|graph| graph.bytes() as usize).sum::<usize>()
     }
 }
@@ -41,19 +46,33 @@ struct Division {
 pub struct Extraction {
     sight: Sight,
     division: Option<Division>,
+    reservoir: Reservoir,
 }
 
 impl Extraction {
+    /// One that keeps batches of some owner's vertices, up to this many bytes.
+    pub fn keeping(room: usize) -> Extraction {
+        Extraction { reservoir: Reservoir::new(room), ..Extraction::default() }
+    }
+
     /// What these targets see: nothing where they see everything. Where owners have vertices of their own,
     /// `portions` says which.
     pub fn see(
         &mut self,
         portions: Option<&Portions>,
+        steps: &Range<Step>,
         targets: &Targets,
         neighbourhood: &Neighbourhood,
         loaded: &[Arc<Loaded>],
-    ) -> Result<Option<Seen>> {
+    ) -> Result<Option<Arc<Seen>>> {
         let &Neighbourhood::Hops(hops) = neighbourhood else { return Ok(None) };
+        let key = match targets {
+            Targets::Portion(portion) => Some(Key::new(steps, portion)),
+            _ => None,
+        };
+        if let Some(seen) = key.and_then(|key| self.reservoir.find(&key)) {
+            return Ok(Some(seen));
+        }
         let graphs: Vec<&Graph> = loaded.iter().map(|loaded| &loaded.graph).collect();
         let vertices = graphs.first().map_or(0, |graph| graph.vertices());
         let targets = match (targets, portions) {
@@ -72,7 +91,7 @@ impl Extraction {
         };
         let near = Near::new(&targets, hops, &graphs, &mut self.sight)?;
         let graphs = graphs.par_iter().map(|graph| graph.near(&near)).collect::<Result<_, _>>()?;
-        Ok(Some(Seen { near, targets, graphs }))
+        Ok(Some(Arc::new(Seen { near, targets, graphs, key })))
     }
 
     /// The vertices of a part; those of the whole division are drawn where it is a new one.
@@ -96,14 +115,23 @@ impl Extraction {
         part
     }
 
-    /// Takes back what a batch has seen: the next one has its arrays.
-    pub fn take_back(&mut self, seen: Seen) {
-        self.sight.keep(seen.bytes());
+    /// Takes back what a batch has seen: it is kept, or the next one has its arrays.
+    pub fn take_back(&mut self, seen: Arc<Seen>) {
+        if seen.key.is_none_or(|key| !self.reservoir.keep(key, &seen)) {
+            self.sight.keep(seen.bytes());
+        }
     }
 
-    /// Bytes of arrays that wait for the next batch, of tables, and of the division.
+    /// What was kept so far.
+    pub fn kept(&self) -> Kept {
+        self.reservoir.kept()
+    }
+
+    /// Bytes of arrays that wait for the next batch, of tables, of the division, and of what is kept.
     pub fn bytes(&self) -> usize {
         let parts = self.division.iter().flat_map(|division| &division.parts);
-        self.sight.bytes() + parts.map(|part| 4 * part.capacity()).sum::<usize>()
+        self.sight.bytes()
+            + self.reservoir.kept().bytes
+            + parts.map(|part| 4 * part.capacity()).sum::<usize>()
     }
 }

@@ -60,8 +60,9 @@ impl Runner {
         snapshots: Arc<Snapshots>,
         cells: Option<Arc<Cells>>,
         arena: Arena,
+        extraction: Extraction,
     ) -> Runner {
-        Runner { context, snapshots, cells, arena, extraction: Mutex::default() }
+        Runner { context, snapshots, cells, arena, extraction: Mutex::new(extraction) }
     }
 
     /// The snapshots.
@@ -116,7 +117,7 @@ impl Runner {
         let snapshots = Together::new(several);
         let together = several.then_some(&snapshots);
         let portions = self.context.portions()?;
-        let seen = self.extraction().see(portions, run.targets, run.neighbourhood, run.loaded)?;
+        let seen = self.extraction().see(portions, run.steps, run.targets, run.neighbourhood, run.loaded)?;
         let (done, exchange) = {
             let mut tape = Tape::new(&self.arena);
             if run.measures {

@@ -17,6 +17,7 @@ use kymo_trace::Kind;
 use kymo_trace::schema::{AveragingRecord, folder};
 
 use super::context::RunContext;
+use super::extraction::Extraction;
 use super::group::Group;
 use super::runner::{Runner, WindowRun};
 use super::seams::Seams;
@@ -194,11 +195,12 @@ impl Worker {
             true => Box::new(averaging(settings, group.size())?),
             false => seams.merge,
         };
+        let extraction = Extraction::keeping(context.reservoir()?);
         let mut replica = Replica::new(context.slots(), settings)?;
         context.goal.start(&mut replica.params)?;
         Ok(Worker {
             replica,
-            runner: Runner::new(context.clone(), Arc::new(snapshots), cells, arena),
+            runner: Runner::new(context.clone(), Arc::new(snapshots), cells, arena, extraction),
             state: None,
             clock: Clock::default(),
             progress: Progress::silent(),
@@ -314,8 +316,8 @@ impl Worker {
     }
 
     /// Says that workers go on from here until they meet: of an epoch, this many windows are done.
-    pub fn announce(&mut self, epoch: usize, window: usize) -> Result<()> {
-        self.merge.announce(epoch, window, self.group.size())
+    pub fn go_on(&mut self, epoch: usize, window: usize) -> Result<()> {
+        self.merge.go_on(epoch, window, self.group.size())
     }
 
     /// Where workers go ways of their own, they come together here and have the same parameters from now on:

@@ -60,7 +60,7 @@ pub fn train(
         let count = plan.windows();
         let mut pace = Pace::begin();
         let mut met = Met { loss: course.position.loss, losses: course.position.losses, edges: 0.0 };
-        worker.announce(epoch, course.position.window)?;
+        worker.go_on(epoch, course.position.window)?;
         worker.begin_epoch(epoch, course.position.window == 0);
         let mut passed = 0;
         let mut after = windows(worker, worker.split().samples(Part::Validation));
@@ -98,7 +98,7 @@ pub fn train(
             worker.clock.time(Work::Log, || observer.progress(&progress));
             if due {
                 stop |= met.meet(worker, (epoch, end), &mut course, &mut pace, folder)?;
-                worker.announce(epoch, end)?;
+                worker.go_on(epoch, end)?;
                 course.plan = Some(plan.clone());
                 course.profile = controller.measurements(worker, pace.seconds())?;
                 save(worker, &course, folder)?;

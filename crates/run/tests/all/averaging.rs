@@ -110,7 +110,7 @@ proptest! {
         let mut again = learners(workers, || Averaging::again(records.clone(), workers));
         for (number, record) in records.iter().enumerate() {
             let met = each(&mut again, |learner| {
-                learner.merge.announce(0, number, workers).unwrap();
+                learner.merge.go_on(0, number, workers).unwrap();
                 (0..record.iterations).for_each(|_| learner.turn());
                 (learner.meet(number + 1), learner.left())
             });

@@ -134,7 +134,7 @@ fn assert_all_close(seen: Vec<Seen>, expected: &Seen, what: &str) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(8))]
 
-    /// Guards the sum over workers: any worker may run any batch of an iteration.
+    /// Guards the sum over workers: the batches of an iteration come to the same wherever they are run.
     #[test]
     fn owners_come_to_what_one_worker_does(
         seed in 0u64..1000,
@@ -331,6 +331,53 @@ fn memory_ratio(settings: &Settings, store: &Arc<Store>) -> f64 {
     let outputs = 8 * (context.model.width() * store.vertices() * context.together[0]) as u64;
     let estimated = of("what a batch sees") + of("rows of a window") - outputs;
     estimated as f64 / worker.buffer_bytes() as f64
+}
+
+/// Batches that are kept are those that would be taken out again: the same bits come of them, whatever there
+/// is room for, and they take no more than that.
+#[test]
+fn batches_that_come_again_are_kept_within_their_room() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Sketch::random(37, 200, 14).write(&folder.path().join("store"));
+    for way in ways() {
+        let comes_again = ["pyd", "dbos", "bvr"].contains(&way.name);
+        let seen = |room: &str| {
+            let mut settings = shared(&plain(&store, "node-regression", "gat-lstm"), way.name, 2);
+            (settings.run.reservoir, settings.model.layers) = (room.into(), 2);
+            let context = RunContext::open(settings.clone(), store.clone()).unwrap();
+            let epochs = context.trained_epochs(2, Assignment::Together(1));
+            let mut worker = Worker::join(context, WorkerGroup::alone(), None).unwrap();
+            let mut batches = 0;
+            for epoch in 0..3 {
+                worker.begin_epoch(epoch, true);
+                for iteration in epochs.plan(epoch).iterations {
+                    batches += 1;
+                    let first = Iteration { workers: iteration.workers.into_iter().take(1).collect() };
+                    worker.iterate(&first, rate(&settings), false).unwrap();
+                }
+            }
+            let needs = needs(&worker.context, 1).unwrap();
+            let kept = needs.iter().find(|need| need.what == "batches that are kept").unwrap().bytes;
+            (worker.replica.params.values.clone(), worker.batches_kept(), batches, kept)
+        };
+        let (expected, none, batches, _) = seen("0");
+        assert_eq!((none.found, none.made, none.bytes), (0, batches, 0), "{}", way.name);
+        let (params, all, _, planned) = seen("1GiB");
+        assert_eq!(params, expected, "{}", way.name);
+        // Training gets the first epoch ready, and takes no batch out after that.
+        let made = if comes_again { batches / 3 } else { batches };
+        assert_eq!((all.made, all.found), (made, batches - made), "{}", way.name);
+        assert_eq!(
+            (all.bytes > 0, planned),
+            (comes_again, if comes_again { 1 << 30 } else { 0 }),
+            "{}",
+            way.name
+        );
+        let (params, some, _, _) = seen(&(all.bytes * 2 / 3).to_string());
+        assert_eq!(params, expected, "{}", way.name);
+        assert!(some.bytes <= all.bytes * 2 / 3 && some.found <= all.found, "{}", way.name);
+        assert!(way.name != "bvr" || some.found > 0 && some.made > made);
+    }
 }
 
 #[test]

@@ -7,11 +7,17 @@ use super::Worker;
 use crate::data::{Reading, whole_bytes};
 use crate::error::Result;
 use crate::halo::Stale;
+use crate::step::reservoir::Kept;
 
 impl Worker {
     /// Bytes of the buffers that steps take turns in, and of what batches are taken out of snapshots with.
     pub fn buffer_bytes(&self) -> usize {
         self.runner.arena().bytes() + self.runner.extraction().bytes()
+    }
+
+    /// How often batches came again that were kept.
+    pub fn batches_kept(&self) -> Kept {
+        self.runner.extraction().kept()
     }
 
     /// How snapshots were held and read so far.
