@@ -164,14 +164,23 @@ pub struct Tape<'a> {
     /// Where the time goes, if anybody wants to know.
     pub(crate) clock: Option<RefCell<Clock>>,
     alike: bool,
-    /// What was applied, where layers look for rows that they had before.
+    /// Whether layers look for rows that they had before, in blocks of rows.
+    pub(crate) expects_repeats: bool,
+    /// What was applied, where they do.
     pub(crate) repeats: Option<Repeats>,
 }
 
 impl<'a> Tape<'a> {
     /// An empty tape that takes its buffers from `arena`.
     pub fn new(arena: &'a Arena) -> Self {
-        Tape { arena, nodes: Vec::with_capacity(NODES), clock: None, alike: false, repeats: None }
+        Tape {
+            arena,
+            nodes: Vec::with_capacity(NODES),
+            clock: None,
+            alike: false,
+            expects_repeats: false,
+            repeats: None,
+        }
     }
 
     /// Whether it works in the memory of the host.

@@ -85,7 +85,7 @@ where
             tape.start_clock();
         }
         if self.expects_repeats {
-            tape.expect_repeats();
+            tape.look_for_repeats();
         }
         let mut vars = Vec::with_capacity(inputs.len());
         for (index, (&input, &wants)) in inputs.iter().zip(&self.wants_gradient).enumerate() {
@@ -305,7 +305,7 @@ impl<'a> Tape<'a> {
             products,
             own: Mutex::default(),
             counted,
-            expects_repeats: self.expects_repeats(),
+            expects_repeats: self.expects_repeats,
             body,
         };
         self.apply(op, &inputs)

@@ -161,15 +161,16 @@ impl Op for Selective {
 }
 
 impl Tape<'_> {
-    /// Says that rows of consecutive snapshots are often the same: linear layers look for those, block by
-    /// block.
+    /// Says that rows of consecutive snapshots are often the same: linear layers look for those in blocks of
+    /// rows. Not on the tape itself, where it would depend on what is kept whether rows are known before a
+    /// layer is applied to them.
     pub fn expect_repeats(&mut self) {
-        self.repeats.get_or_insert_default();
+        self.expects_repeats = true;
     }
 
-    /// Whether linear layers look for rows that they had before.
-    pub fn expects_repeats(&self) -> bool {
-        self.repeats.is_some()
+    /// Has linear layers look for rows that they had before.
+    pub(super) fn look_for_repeats(&mut self) {
+        self.repeats.get_or_insert_default();
     }
 
     /// Applies a linear layer to `x`; the parameters are the weight, and the bias if there is one.
@@ -250,7 +251,7 @@ mod tests {
         let arena = Arena::new();
         let mut tape = Tape::new(&arena);
         if repeats {
-            tape.expect_repeats();
+            tape.look_for_repeats();
         }
         let [w, b, v] = [0, 1, 2].map(|at| tape.parameter(parameters[at].0, &parameters[at].1).unwrap());
         let mut ends = Vec::new();
@@ -318,7 +319,7 @@ mod tests {
         let (shape, values) = (Shape::new(2, 2), [1.0, 2.0, 3.0, 4.0]);
         let arena = Arena::new();
         let mut tape = Tape::new(&arena);
-        tape.expect_repeats();
+        tape.look_for_repeats();
         let [x, y, w] = [0; 3].map(|_| tape.parameter(shape, &values).unwrap());
         let made = [x, y].map(|rows| tape.matmul(rows, w).unwrap());
         let all = tape.add(made[0], made[1]).unwrap();
@@ -334,7 +335,7 @@ mod tests {
     fn only_the_same_layer_of_as_many_rows_is_looked_at() {
         let arena = Arena::new();
         let mut tape = Tape::new(&arena);
-        tape.expect_repeats();
+        tape.look_for_repeats();
         let ones = |tape: &mut Tape<'_>, rows, columns| tape.filled(Shape::new(rows, columns), 1.0);
         let (w, v, b) = (ones(&mut tape, 2, 2), ones(&mut tape, 2, 2), ones(&mut tape, 1, 2));
         let (x, same) = (ones(&mut tape, 4, 2), ones(&mut tape, 4, 2));
