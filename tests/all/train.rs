@@ -89,7 +89,7 @@ fn columns_of_a_table_stay_apart() {
     let bench = Bench::new();
     bench.file("edges.csv", "src,dst\n0,1\n1,2\n2,0\n");
     let row = |step: usize| format!("{},{},{}\n", step * step * 1000, 7e7 - step as f64, step % 2);
-    bench.file("signal.csv", &format!("0,1,2\n{}", (0..30).map(row).collect::<String>()));
+    bench.file("signal.csv", format!("0,1,2\n{}", (0..30).map(row).collect::<String>()));
     bench.done("ingest edges.csv --signal signal.csv -o large");
     bench.done("train large --task node-regression --epochs 1 -o run");
     let table = bench.done("evaluate run").out;
