@@ -11,8 +11,9 @@ models every second where there are several workers, `sync` is the same with gra
 every step; so do the baselines. A worker has one thread.
 
 What counts is the clock of epochs (`seconds` of metrics.jsonl): reading, taking batches out, training and
-validation. The goal is the best validation of full batches (`pyd`), within 1 %: when its mse is reached first.
-Memory is the peak of the process. A training that is not done within the limit counts as far as it came.
+validation. The goal is the best validation of full batches (`pyd`), within 1 %: when its mse is reached
+first. Memory is the peak of the process. A training that is not done within the limit counts as far as it
+came.
 
 Results are added to those that the output has: a few graphs or strategies at a time are fine.
 """
@@ -77,10 +78,11 @@ def measure(kymo, store, steps, model, strategy, workers, epochs, folder):
 ABOUT = """# DynaHB's batches beside its baselines
 
 `python3 bench/dynahb.py` makes this file; its head says what is measured. Two cores, one thread a worker.
-Seconds of an epoch; epochs and seconds until ten of them bring nothing better, with the best validation (mse);
-seconds until the best validation of `pyd` is reached within 1 %, and those of `dbos` over them; peak memory.
+Seconds of an epoch; epochs and seconds until ten of them bring nothing better, with the best validation
+(mse); seconds until the best validation of `pyd` is reached within 1 %, and those of `dbos` over them; peak
+memory.
 
-| graph | model | workers | strategy | epoch, s | epochs | seconds | best | to the goal, s | dbos / this | MiB |
+| graph | model | workers | strategy | epoch, s | epochs | seconds | best | to the goal, s | over `dbos` | MiB |
 |---|---|---|---|---|---|---|---|---|---|---|
 """
 
@@ -90,8 +92,9 @@ def reached(found, goal):
 
 
 def table(results):
-    rows, ratios = [], {}
+    lines, ratios = [], {}
     for case, of_case in results.items():
+        rows = []
         graph, model, workers = case.split("/")
         if "pyd" not in of_case or "passed" not in of_case["pyd"]:
             continue
@@ -99,7 +102,7 @@ def table(results):
         of_dbos = reached(of_case["dbos"], goal) if "passed" in of_case.get("dbos", {}) else None
         for strategy, found in of_case.items():
             if "passed" not in found:
-                rows.append(f"| {graph} | `{model}` | {workers} | `{strategy}` | {found['failed']} |" + " |" * 6)
+                rows.append([strategy, found["failed"], *[""] * 6])
                 continue
             seconds, best = found["passed"][-1][0], min(mse for _, mse in found["passed"])
             count, to_goal = len(found["passed"]), reached(found, goal)
@@ -109,11 +112,14 @@ def table(results):
             cells = [f"{seconds / count:.3f}", count, f"{seconds:.1f}", f"{best:.4f}",
                      f"{to_goal:.2f}" if to_goal else "–", f"{ratio:.2f}" if ratio else "–",
                      f"{found['memory'] / 2**20:.0f}"]
-            rows.append(f"| {graph} | `{model}` | {workers} | `{strategy}` | " + " | ".join(map(str, cells)) + " |")
+            rows.append([strategy, *cells])
+        for strategy, *cells in rows:
+            cells = [graph, f"`{model}`", workers, f"`{strategy}`", *cells]
+            lines.append("| " + " | ".join(map(str, cells)) + " |")
     means = [f"`{strategy}` {math.exp(sum(map(math.log, all_of)) / len(all_of)):.2f} ({len(all_of)})"
              for strategy, all_of in ratios.items() if strategy != "dbos"]
     end = "\nSeconds of `dbos` to the goal over those of others, geometric mean (of how many): "
-    return ABOUT + "\n".join(rows) + "\n" + end + ", ".join(means) + ".\n"
+    return ABOUT + "\n".join(lines) + "\n" + end + ", ".join(means) + ".\n"
 
 
 def main():
