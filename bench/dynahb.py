@@ -82,7 +82,7 @@ Seconds of an epoch; epochs and seconds until ten of them bring nothing better, 
 (mse); seconds until the best validation of `pyd` is reached within 1 %, and those of `dbos` over them; peak
 memory.
 
-| graph | model | workers | strategy | epoch, s | epochs | seconds | best | to the goal, s | over `dbos` | MiB |
+| graph | model | workers | strategy | epoch, s | epochs | seconds | best | goal, s | over `dbos` | MiB |
 |---|---|---|---|---|---|---|---|---|---|---|
 """
 
