@@ -98,8 +98,17 @@ proptest! {
         let store = write(&folder.path().join("store"), vertices, &steps);
         let (first, last) = (first.min(last) % steps.len(), first.max(last) % steps.len());
         let steps = first.min(last)..last.max(first) + 1;
-        let (store, window, effort, traffic) = (&store, steps.len(), Effort::ALL, Traffic::default());
-        let ask = Ask { store, window, steps, workers, seed, effort, traffic, presence: None, layers: 2 };
+        let ask = Ask {
+            store: &store,
+            window: steps.len(),
+            steps,
+            workers,
+            seed,
+            effort: Effort::ALL,
+            traffic: Traffic::default(),
+            presence: None,
+            layers: 2,
+        };
         for name in ALL.iter().map(|partitioner| partitioner.name()) {
             let made = partition(name, &ask).unwrap();
             check(&made.structure, &store, workers);
