@@ -4,6 +4,7 @@
 mod evaluate;
 mod finish;
 mod infer;
+mod meeting;
 mod observer;
 mod training_loop;
 

@@ -6,13 +6,14 @@
 
 use std::time::Instant;
 
-use kymo_plan::{EpochPlan, Iteration};
+use kymo_plan::EpochPlan;
 use kymo_trace::Kind;
 use kymo_trace::schema::{EpochRecord, RunSummary};
 
 use super::evaluate::{check_finite, measure};
 use super::finish::finish;
 use super::infer::windows;
+use super::meeting::{Met, learnt};
 use super::observer::{Observer, Pace};
 use crate::artifact::{Course, Folder};
 use crate::config::bytes::process_memory;
@@ -59,7 +60,7 @@ pub fn train(
         course.schedule = controller.schedule().cloned();
         let count = plan.windows();
         let mut pace = Pace::begin();
-        let mut met = Met { loss: course.position.loss, losses: course.position.losses, edges: 0.0 };
+        let mut met = Met::at(&course.position);
         worker.go_on(epoch, course.position.window)?;
         worker.begin_epoch(epoch, course.position.window == 0);
         let mut passed = 0;
@@ -155,43 +156,6 @@ pub fn train(
     controller.end(worker);
     let costs = controller.costs(worker);
     finish(worker, course, costs, folder)
-}
-
-/// What all workers had seen of an epoch when they met, where they go ways of their own in between.
-struct Met {
-    loss: f64,
-    losses: usize,
-    edges: f64,
-}
-
-impl Met {
-    /// All workers come together, where they went apart: what each has counted by itself since gives way to
-    /// what all have seen. Whether somebody wishes to stop.
-    fn meet(
-        &mut self,
-        worker: &mut Worker,
-        (epoch, window): (usize, usize),
-        course: &mut Course,
-        pace: &mut Pace,
-        folder: &mut Option<Folder>,
-    ) -> Result<bool> {
-        let Some((seen, record)) = worker.meet(epoch, window)? else { return Ok(false) };
-        (self.loss, self.losses) = (self.loss + seen.loss, self.losses + seen.losses);
-        self.edges += seen.edges as f64;
-        (course.position.loss, course.position.losses, pace.edges) = (self.loss, self.losses, self.edges);
-        if let Some(folder) = folder {
-            folder.record_averaging(record)?;
-        }
-        Ok(seen.stop)
-    }
-}
-
-/// Windows whose gradients make a step of a worker: its own, where it follows no others.
-fn learnt(worker: &Worker, iteration: &Iteration) -> usize {
-    match worker.settings().averages() {
-        true => iteration.of(worker.group.rank()).iter().map(|batch| batch.windows.len()).sum(),
-        false => iteration.windows().len(),
-    }
 }
 
 /// Windows of all iterations but perhaps the last, which may have fewer left.
