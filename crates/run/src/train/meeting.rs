@@ -1,5 +1,5 @@
-//! Workers that follow gradients of their own come together (DynaHB, Algorithm 2): at the end of an epoch, and
-//! where a checkpoint is written.
+//! Workers that follow gradients of their own come together (DynaHB, Algorithm 2): at the end of an epoch,
+//! and where a checkpoint is written.
 
 use kymo_plan::Iteration;
 
