@@ -31,7 +31,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 GRAPHS = {
     "collegemsg": "collegemsg/CollegeMsg.txt.gz --window 3d",
     "otc": "bitcoin-otc/soc-sign-bitcoinotc.csv.gz --window 30d",
-    "email": "email-eu-core-temporal/email-Eu-core-temporal.txt.gz --window 10d",
+    "email": "email-eu-core-temporal/email-Eu-core-temporal.txt.gz --time-unit s --window 10d",
     "mathoverflow": "sx-mathoverflow/sx-mathoverflow.txt.gz --window 30d",
     "wikipedia": "wikipedia-edits/wikipedia.txt.gz --time-unit s --window 12h",
 }
@@ -68,7 +68,7 @@ def measure(kymo, store, steps, model, strategy, workers, epochs, folder):
     seconds, passed = 0.0, []
     for line in lines:
         seconds += line["seconds"]
-        passed.append([round(seconds, 4), line["validation"]["mse"]])
+        passed.append([round(seconds, 4), round(line["validation"]["mse"], 6)])
     found = {"passed": passed, "memory": max(line["memory"] for line in lines)}
     if (output / "summary.json").exists():
         found["test"] = json.loads((output / "summary.json").read_text())["test"]["metrics"]["mse"]
@@ -108,7 +108,7 @@ def table(results):
             count, to_goal = len(found["passed"]), reached(found, goal)
             ratio = of_dbos / to_goal if of_dbos and to_goal else None
             if ratio:
-                ratios.setdefault(strategy, []).append(ratio)
+                ratios.setdefault(model, {}).setdefault(strategy, []).append(ratio)
             cells = [f"{seconds / count:.3f}", count, f"{seconds:.1f}", f"{best:.4f}",
                      f"{to_goal:.2f}" if to_goal else "–", f"{ratio:.2f}" if ratio else "–",
                      f"{found['memory'] / 2**20:.0f}"]
@@ -116,10 +116,13 @@ def table(results):
         for strategy, *cells in rows:
             cells = [graph, f"`{model}`", workers, f"`{strategy}`", *cells]
             lines.append("| " + " | ".join(map(str, cells)) + " |")
-    means = [f"`{strategy}` {math.exp(sum(map(math.log, all_of)) / len(all_of)):.2f} ({len(all_of)})"
-             for strategy, all_of in ratios.items() if strategy != "dbos"]
-    end = "\nSeconds of `dbos` to the goal over those of others, geometric mean (of how many): "
-    return ABOUT + "\n".join(lines) + "\n" + end + ", ".join(means) + ".\n"
+    about = "Seconds of `dbos` to the goal over those of others, geometric means:"
+    text = ABOUT + "\n".join(lines) + f"\n\n{about}\n\n"
+    for model, of_model in ratios.items():
+        means = [f"`{strategy}` {math.exp(sum(map(math.log, all_of)) / len(all_of)):.2f}"
+                 for strategy, all_of in of_model.items() if strategy != "dbos"]
+        text += f"- `{model}`: {', '.join(means)}\n"
+    return text
 
 
 def main():
