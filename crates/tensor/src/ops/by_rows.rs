@@ -322,6 +322,9 @@ impl<'a> Tape<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::super::pieces::tests::{equal, numbers, same_for_any_thread_count};
     use super::*;
 
@@ -364,6 +367,52 @@ mod tests {
             equal(&inputs, |t, v| both_ways(t, v, true), |t, v| both_ways(t, v, false));
             same_for_any_thread_count(&inputs, scaled);
         }
+    }
+
+    /// The sum of what a layer makes of two steps, multiplied; counts where it looked for rows of before.
+    fn product(tape: &mut Tape<'_>, steps: &[Var], w: Var, found: &AtomicUsize) -> Result<Var> {
+        let made = [tape.matmul(steps[0], w)?, tape.matmul(steps[1], w)?];
+        let is_again = |var: &&Var| tape.nodes[var.0].op.as_ref().is_some_and(|op| op.changed().is_some());
+        found.fetch_add(made.iter().filter(is_again).count(), Ordering::Relaxed);
+        let product = tape.multiply(made[0], made[1])?;
+        tape.sum(product)
+    }
+
+    /// Layers look for rows that they had before within blocks, never on the tape itself: there it would
+    /// depend on what is kept whether rows are known already.
+    #[test]
+    fn repeats_are_looked_for_in_blocks_alone() {
+        let rows = ROWS + 5;
+        let ((shape, x), (of_weight, w)) = (numbers(rows, 3, 1), numbers(3, 4, 2));
+        let mut next = x.clone();
+        next[3 * (ROWS + 1)] += 0.5;
+        let run = |expects: bool| {
+            let arena = Arena::new();
+            let mut tape = Tape::new(&arena);
+            if expects {
+                tape.expect_repeats();
+            }
+            let steps = [&x, &next].map(|values| tape.constant(shape, values).unwrap());
+            let w = tape.parameter(of_weight, &w).unwrap();
+            let found = Arc::new(AtomicUsize::new(0));
+            let short = [0; 2].map(|_| tape.filled(Shape::new(4, 3), 1.0));
+            product(&mut tape, &short, w, &found).unwrap();
+            assert_eq!(found.load(Ordering::Relaxed), 0, "on the tape itself");
+            let count = Arc::clone(&found);
+            let body = move |tape: &mut Tape<'_>, _: Range<usize>, steps: &[Var], w: &[Var]| {
+                product(tape, steps, w[0], &count)
+            };
+            let sum = tape.sum_by_rows(rows, &steps, &[w], body).unwrap();
+            let gradients = tape.backward(sum).unwrap();
+            let of_w = gradients.read(w).unwrap().unwrap().to_vec();
+            (tape.value(sum).unwrap()[0], of_w, found.load(Ordering::Relaxed))
+        };
+        let ((sum, of_w, found), (expected, exact, none)) = (run(true), run(false));
+        assert_eq!((found, none), (rows.div_ceil(ROWS), 0));
+        let is_close = |one: f32, other: f32| (one - other).abs() <= 1e-4 * (1.0 + other.abs());
+        assert!(
+            is_close(sum, expected) && of_w.iter().zip(&exact).all(|(&one, &other)| is_close(one, other))
+        );
     }
 
     #[test]
