@@ -21,6 +21,21 @@ section! {
     }
 }
 
+impl Averaging {
+    /// The same with a path that holds from everywhere.
+    pub fn absolute(mut self) -> Result<Averaging> {
+        if !self.replay.is_empty() {
+            let whole = std::fs::canonicalize(&self.replay).map_err(|_| {
+                let problem =
+                    format!("there is no file {}, expected the averaging.jsonl of a run", self.replay);
+                Error::settings("averaging.replay", problem)
+            })?;
+            self.replay = whole.to_string_lossy().into_owned();
+        }
+        Ok(self)
+    }
+}
+
 /// The longest time between averages: a day.
 const LONGEST: f64 = 86_400.0;
 

@@ -51,7 +51,11 @@ impl Session {
         // Before anything is started: the number of workers may be one that nothing can be started with.
         settings.check()?;
         settings.check_stale()?;
-        let settings = Settings { parallel: schedule::absolute_costs(settings.parallel)?, ..settings };
+        let settings = Settings {
+            parallel: schedule::absolute_costs(settings.parallel)?,
+            averaging: settings.averaging.absolute()?,
+            ..settings
+        };
         let endpoints = launcher.endpoints()?;
         let made = missing(path);
         let mut lock = None;

@@ -130,7 +130,7 @@ pub fn train(
             version: EpochRecord::VERSION,
             epoch: position.epoch,
             loss,
-            learning_rate: rates.rate(epoch + 1, 0, 1) * settings.rate_factor(usual_size(&plan)),
+            learning_rate: rates.rate(epoch + 1, 0, 1) * settings.rate_factor(usual_size(worker, &plan)),
             validation,
             best: better,
             seconds: pace.seconds(),
@@ -158,9 +158,9 @@ pub fn train(
     finish(worker, course, costs, folder)
 }
 
-/// Windows of all iterations but perhaps the last, which may have fewer left.
-fn usual_size(plan: &EpochPlan) -> usize {
-    plan.iterations.first().map_or(1, |iteration| iteration.windows().len())
+/// Windows whose gradients make a step, in all iterations but perhaps the last, which may have fewer left.
+fn usual_size(worker: &Worker, plan: &EpochPlan) -> usize {
+    plan.iterations.first().map_or(1, |iteration| learnt(worker, iteration))
 }
 
 /// Whether a validation beats the best so far.

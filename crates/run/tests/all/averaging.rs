@@ -248,5 +248,26 @@ fn rounds_of_another_run_are_refused() {
     let error = refused("finer", &|settings| settings.run.checkpoint_windows = 2);
     assert!(error.contains("it is of another run"), "{error}");
     let error = refused("missing", &|settings| settings.averaging.replay = "nowhere.jsonl".into());
-    assert!(error.contains("nowhere.jsonl has no rounds"), "{error}");
+    assert!(error.contains("there is no file nowhere.jsonl"), "{error}");
+    std::fs::write(folder.path().join("empty.jsonl"), "").unwrap();
+    let empty = folder.path().join("empty.jsonl").to_string_lossy().into_owned();
+    let error = refused("empty", &|settings| settings.averaging.replay = empty.clone());
+    assert!(error.contains("empty.jsonl has no rounds"), "{error}");
+}
+
+/// Guards replays that are gone on with from another folder, and the learning rate that is told: a worker
+/// that takes steps of its own learns from its own windows.
+#[test]
+fn paths_hold_from_everywhere_and_rates_are_those_of_a_worker() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Sketch::random(44, 20, 13).write(&folder.path().join("store"));
+    let mut live = averaged(&settings(store.path(), "node-regression", "t-gcn"), "psg", 2);
+    (live.train.epochs, live.parallel.scale_rate) = (1, true);
+    let (lines, _) = run(&live, &folder.path().join("live"));
+    assert_eq!(lines[0].learning_rate, live.train.learning_rate as f32);
+    let replay = folder.path().join("live").join("averaging.jsonl");
+    let round_about = folder.path().join("live").join("..").join("live").join("averaging.jsonl");
+    live.averaging.replay = round_about.to_string_lossy().into_owned();
+    let told = live.averaging.absolute().unwrap().replay;
+    assert_eq!(told, std::fs::canonicalize(replay).unwrap().to_string_lossy());
 }
