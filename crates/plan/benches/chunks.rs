@@ -14,9 +14,9 @@ use kymo_graph::generate::{self, Params};
 use kymo_graph::random::Random;
 use kymo_graph::store::{Plan, Writer};
 use kymo_graph::{Edge, Ids, Progress, Snapshot, StepData, StepEdges, Store};
+use kymo_plan::Ask;
 use kymo_plan::partition::chunks::{Cells, ChunkGraph, Chunks, Problem, expected_seconds, greedy, improved};
-use kymo_plan::partition::{Effort, find};
-use kymo_plan::{Ask, Traffic};
+use kymo_plan::partition::find;
 use rayon::prelude::*;
 
 /// Layouts that are compared.
@@ -70,18 +70,7 @@ fn main() {
 }
 
 fn ask(store: &Store, window: usize, workers: usize) -> Ask<'_> {
-    let steps = 0..store.steps();
-    Ask {
-        store,
-        steps,
-        window,
-        workers,
-        seed: 7,
-        effort: Effort::ALL,
-        traffic: Traffic::default(),
-        presence: None,
-        layers: 1,
-    }
+    Ask { window, ..Ask::all_of(store, workers, 7) }
 }
 
 /// The time of label propagation and of what comes after it.

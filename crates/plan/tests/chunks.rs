@@ -27,21 +27,6 @@ fn write(path: &Path, vertices: usize, steps: &[Vec<(u32, u32)>]) -> Store {
     writer.finish().unwrap()
 }
 
-fn ask(store: &Store, workers: usize, seed: u64) -> Ask<'_> {
-    let (steps, window) = (0..store.steps(), store.steps());
-    Ask {
-        store,
-        steps,
-        window,
-        workers,
-        seed,
-        effort: Effort::ALL,
-        traffic: Traffic::default(),
-        presence: None,
-        layers: 1,
-    }
-}
-
 fn chunks(ask: &Ask<'_>) -> (Chunks, ChunkGraph) {
     let cells = Cells::new(ask).unwrap();
     let chunks = Chunks::find(ask, &cells).unwrap();
@@ -121,7 +106,7 @@ proptest! {
         let traffic = Traffic { spatial, carried, handed: 3, shuffled: carried, needs, ..Traffic::default() };
         let looked: Vec<usize> = (0..steps.len()).step_by(2).collect();
         let effort = Effort { looked: some.then_some(&looked[..]), ..Effort::ALL };
-        let ask = Ask { window, traffic, effort, ..ask(&store, workers, seed) };
+        let ask = Ask { window, traffic, effort, ..Ask::all_of(&store, workers, seed) };
 
         let (found, graph) = pool(1).install(|| chunks(&ask));
         let (again, same) = pool(4).install(|| chunks(&ask));
@@ -176,7 +161,7 @@ proptest! {
             raw.iter().map(|edges| edges.iter().map(|&(u, v)| (within(u), within(v))).collect()).collect();
         let store = write(&folder.path().join("store"), vertices, &steps);
         let presence = Presence::by_edges(&store, steps.len(), &Progress::silent()).unwrap();
-        let ask = Ask { window, presence: Some(&presence), ..ask(&store, workers, seed) };
+        let ask = Ask { window, presence: Some(&presence), ..Ask::all_of(&store, workers, seed) };
         let (found, graph) = pool(1).install(|| chunks(&ask));
         let (again, same) = pool(4).install(|| chunks(&ask));
         prop_assert!(found.by_step == again.by_step && graph == same);
@@ -358,7 +343,7 @@ fn communities(path: &Path, size: u32, steps: u32) -> Store {
 fn planted_communities_are_found() {
     let folder = tempfile::tempdir().unwrap();
     let store = communities(&folder.path().join("store"), 60, 8);
-    let ask = ask(&store, 2, 5);
+    let ask = Ask::all_of(&store, 2, 5);
     // No chunk has cells of both.
     let (found, graph) = chunks(&ask);
     let mut sides: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); found.count];
@@ -393,7 +378,7 @@ fn no_other_layout_is_much_faster_and_the_note_tells_which_is_taken() {
     let slow = |byte_seconds| Traffic { byte_seconds, ..Traffic::default() };
     for (number, traffic) in [slow(0.0), slow(1e-9), slow(1e-3)].into_iter().enumerate() {
         for (window, workers) in [(8, 2), (2, 2), (8, 3), (4, 4)] {
-            let ask = Ask { window, traffic, ..ask(&store, workers, 5) };
+            let ask = Ask { window, traffic, ..Ask::all_of(&store, workers, 5) };
             let made = partition("chunks", &ask);
             let seconds = expected_seconds(&ask, &made).unwrap();
             for other in ["sequence", "snapshot", "snapshot-sequence", "metis", "chunks-greedy"] {
@@ -408,9 +393,9 @@ fn no_other_layout_is_much_faster_and_the_note_tells_which_is_taken() {
             assert!(note.contains("metis") && note.contains("others: "), "{note}");
         }
     }
-    let greedy = partition("chunks-greedy", &ask(&store, 2, 5)).note.unwrap();
+    let greedy = partition("chunks-greedy", &Ask::all_of(&store, 2, 5)).note.unwrap();
     assert!(greedy.ends_with("rounds"), "{greedy}");
-    assert_eq!(partition("chunks", &ask(&store, 1, 5)).note, None);
+    assert_eq!(partition("chunks", &Ask::all_of(&store, 1, 5)).note, None);
 }
 
 /// Where METIS would have too many links, its layout is not among those compared; nothing else fails.
@@ -420,7 +405,7 @@ fn metis_may_be_left_out() {
     let store = communities(&folder.path().join("store"), 30, 4);
     let looked = [0, 2];
     let effort = Effort { looked: Some(&looked), metis_links: 3, loads: None };
-    let made = partition("chunks", &Ask { effort, ..ask(&store, 2, 5) });
+    let made = partition("chunks", &Ask { effort, ..Ask::all_of(&store, 2, 5) });
     assert!(made.note.unwrap().contains("METIS would have had too many links"));
     // Steps between those that are looked at are as the one before.
     for vertex in 0..60 {
@@ -436,13 +421,13 @@ fn what_cannot_be_asked_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let store = write(&folder.path().join("store"), 3, &[vec![(0, 1)], vec![]]);
     let refused = |ask: Ask<'_>| find("chunks").unwrap().partition(&ask).unwrap_err().to_string();
-    assert!(refused(Ask { workers: 0, ..ask(&store, 1, 1) }).starts_with("workers: "));
-    assert!(refused(Ask { steps: 1..1, ..ask(&store, 1, 1) }).contains("at least one"));
+    assert!(refused(Ask { workers: 0, ..Ask::all_of(&store, 1, 1) }).starts_with("workers: "));
+    assert!(refused(Ask { steps: 1..1, ..Ask::all_of(&store, 1, 1) }).contains("at least one"));
     let effort = Effort { looked: Some(&[]), ..Effort::ALL };
-    assert!(refused(Ask { effort, ..ask(&store, 2, 1) }).contains("none of 0..2 is looked at"));
+    assert!(refused(Ask { effort, ..Ask::all_of(&store, 2, 1) }).contains("none of 0..2 is looked at"));
     let other = write(&folder.path().join("other"), 2, &[vec![(0, 1)]]);
-    let made = partition("sequence", &ask(&other, 2, 1));
-    let error = expected_seconds(&ask(&store, 2, 1), &made).unwrap_err().to_string();
+    let made = partition("sequence", &Ask::all_of(&other, 2, 1));
+    let error = expected_seconds(&Ask::all_of(&store, 2, 1), &made).unwrap_err().to_string();
     assert!(error.contains("make the layout anew"), "{error}");
 }
 
@@ -450,14 +435,15 @@ fn what_cannot_be_asked_is_refused() {
 fn counted_baselines_have_equal_counts() {
     let folder = tempfile::tempdir().unwrap();
     let store = write(&folder.path().join("store"), 10, &vec![vec![(0, 1), (1, 2)]; 7]);
-    let made = partition("pss-count", &ask(&store, 3, 1)).structure;
+    let made = partition("pss-count", &Ask::all_of(&store, 3, 1)).structure;
     let owners: Vec<usize> = (0..7).map(|step| made.owner(4, step)).collect();
     assert_eq!(owners, [0, 0, 0, 1, 1, 2, 2]);
-    let few = partition("pss-count", &ask(&store, 20, 1)).structure;
+    let few = partition("pss-count", &Ask::all_of(&store, 20, 1)).structure;
     assert_eq!((0..7).map(|step| few.owner(0, step)).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5, 6]);
-    let within = partition("pss-count", &Ask { steps: 2..5, window: 3, ..ask(&store, 3, 1) }).structure;
+    let within =
+        partition("pss-count", &Ask { steps: 2..5, window: 3, ..Ask::all_of(&store, 3, 1) }).structure;
     assert_eq!((0..7).map(|step| within.owner(0, step)).collect::<Vec<_>>(), [0, 0, 0, 1, 2, 2, 2]);
-    let made = partition("pts-count", &ask(&store, 3, 1)).structure;
+    let made = partition("pts-count", &Ask::all_of(&store, 3, 1)).structure;
     let counts: Vec<usize> = (0..3).map(|worker| made.own(worker, 6).len()).collect();
     assert_eq!(counts, [4, 3, 3]);
 }

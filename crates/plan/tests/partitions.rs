@@ -10,7 +10,7 @@ use kymo_graph::{Edge, Ids, Presence, Progress, Snapshot, StepData, StepEdges, S
 use kymo_plan::cut::{edge_cut, loads, step_loads, vertex_loads};
 use kymo_plan::partition::Effort;
 use kymo_plan::partition::{ALL, find};
-use kymo_plan::{Ask, Layout, Partition, Result, Traffic};
+use kymo_plan::{Ask, Layout, Partition, Result};
 use proptest::prelude::*;
 
 fn partition(name: &str, ask: &Ask<'_>) -> Result<Partition> {
@@ -18,22 +18,7 @@ fn partition(name: &str, ask: &Ask<'_>) -> Result<Partition> {
 }
 
 fn layout(name: &str, store: &Store, workers: usize) -> Layout {
-    partition(
-        name,
-        &Ask {
-            store,
-            steps: 0..store.steps(),
-            window: store.steps(),
-            workers,
-            seed: 1,
-            effort: Effort::ALL,
-            traffic: Traffic::default(),
-            presence: None,
-            layers: 1,
-        },
-    )
-    .unwrap()
-    .structure
+    partition(name, &Ask::all_of(store, workers, 1)).unwrap().structure
 }
 
 fn write(path: &Path, vertices: usize, steps: &[Vec<(u32, u32)>]) -> Store {
@@ -98,17 +83,7 @@ proptest! {
         let store = write(&folder.path().join("store"), vertices, &steps);
         let (first, last) = (first.min(last) % steps.len(), first.max(last) % steps.len());
         let steps = first.min(last)..last.max(first) + 1;
-        let ask = Ask {
-            store: &store,
-            window: steps.len(),
-            steps,
-            workers,
-            seed,
-            effort: Effort::ALL,
-            traffic: Traffic::default(),
-            presence: None,
-            layers: 2,
-        };
+        let ask = Ask { window: steps.len(), steps, layers: 2, ..Ask::all_of(&store, workers, seed) };
         for name in ALL.iter().map(|partitioner| partitioner.name()) {
             let made = partition(name, &ask).unwrap();
             check(&made.structure, &store, workers);
@@ -182,17 +157,7 @@ fn loads_are_those_of_vertices_that_are_present() {
     assert_eq!(step_loads(&store, 0..4, told).unwrap(), [3, 6, 9, 12]);
     assert_eq!(vertex_loads(&store, 0..4, told).unwrap(), [4, 4, 4, 3, 3, 3, 2, 2, 2, 1, 1, 1]);
     let layout = |name: &str, presence| {
-        let ask = Ask {
-            store: &store,
-            steps: 0..4,
-            window: 4,
-            workers: 2,
-            seed: 1,
-            effort: Effort::ALL,
-            traffic: Traffic::default(),
-            presence,
-            layers: 1,
-        };
+        let ask = Ask { presence, ..Ask::all_of(&store, 2, 1) };
         partition(name, &ask).unwrap().structure
     };
     // Of 30 cells, the last step has 12 and the one before 9; where all count, every step has as many.
@@ -208,17 +173,7 @@ fn loads_are_those_of_vertices_that_are_present() {
     }
     let other = Presence::always(5, 4);
     let refused = find("block").unwrap();
-    let ask = Ask {
-        store: &store,
-        steps: 0..4,
-        window: 4,
-        workers: 2,
-        seed: 1,
-        effort: Effort::ALL,
-        traffic: Traffic::default(),
-        presence: Some(&other),
-        layers: 1,
-    };
+    let ask = Ask { presence: Some(&other), ..Ask::all_of(&store, 2, 1) };
     let problem = refused.partition(&ask).unwrap_err().to_string();
     assert!(problem.contains("found 5 vertices, the store has 12"), "{problem}");
 }
@@ -296,20 +251,7 @@ fn metis_is_left_out_where_it_does_not_fit() {
         let made = |looked, metis_links| {
             let effort = Effort { looked, metis_links, loads: None };
             let (steps, window) = (0..store.steps(), store.steps());
-            partition(
-                name,
-                &Ask {
-                    store: &store,
-                    steps,
-                    window,
-                    workers: 4,
-                    seed: 1,
-                    effort,
-                    traffic: Traffic::default(),
-                    presence: None,
-                    layers: 1,
-                },
-            )
+            partition(name, &Ask { steps, window, effort, ..Ask::all_of(&store, 4, 1) })
         };
         let soon = made(Some(&looked[..]), 3).unwrap();
         let note = soon.note.unwrap_or_default();
@@ -357,21 +299,7 @@ fn stars_and_more_workers_than_vertices_are_shared_out() {
 fn steps_outside_the_range_follow_the_nearest_run() {
     let folder = tempfile::tempdir().unwrap();
     let store = write(&folder.path().join("store"), 3, &vec![vec![(0, 1)]; 8]);
-    let made = partition(
-        "snapshot",
-        &Ask {
-            store: &store,
-            steps: 2..6,
-            window: 4,
-            workers: 2,
-            seed: 1,
-            effort: Effort::ALL,
-            traffic: Traffic::default(),
-            presence: None,
-            layers: 1,
-        },
-    )
-    .unwrap();
+    let made = partition("snapshot", &Ask { steps: 2..6, window: 4, ..Ask::all_of(&store, 2, 1) }).unwrap();
     let owners: Vec<usize> = (0..8).map(|step| made.structure.owner(0, step)).collect();
     assert_eq!(owners, [0, 0, 0, 0, 1, 1, 1, 1]);
 }
@@ -382,22 +310,9 @@ fn what_cannot_be_followed_is_refused_and_named() {
     let store = write(&folder.path().join("store"), 3, &[vec![(0, 1)], vec![]]);
     for name in ALL.iter().map(|partitioner| partitioner.name()) {
         let refused = |steps: std::ops::Range<usize>, workers: usize| {
-            partition(
-                name,
-                &Ask {
-                    store: &store,
-                    window: steps.len(),
-                    steps,
-                    workers,
-                    seed: 1,
-                    effort: Effort::ALL,
-                    traffic: Traffic::default(),
-                    presence: None,
-                    layers: 1,
-                },
-            )
-            .unwrap_err()
-            .to_string()
+            partition(name, &Ask { window: steps.len(), steps, ..Ask::all_of(&store, workers, 1) })
+                .unwrap_err()
+                .to_string()
         };
         assert!(refused(0..2, 0).starts_with("workers: "), "{name}");
         assert!(refused(0..2, 65536).starts_with("workers: "), "{name}");

@@ -10,13 +10,12 @@ use std::sync::Arc;
 use kymo_graph::store::{Plan as Wanted, Writer};
 use kymo_graph::{Edge, Ids, Presence, Progress, Snapshot, StepData, StepEdges, Store};
 use kymo_plan::cut::edge_cut;
-use kymo_plan::partition::Effort;
 use kymo_plan::plan::{Sent, SnapshotBytes};
 use kymo_plan::price::{Job, Rates, price, reader_bytes, snapshot_bytes, window_bytes};
 use kymo_plan::strategy::{self, Scheme, Strategy as Way};
 use kymo_plan::{
     Ask, Assignment, Cut, EpochPlan, Epochs, Layout, ModelNeeds, Movement, Moves, Ownership, Partition, Plan,
-    Shares, Traffic, Window, Work, partition,
+    Shares, Window, Work, partition,
 };
 use proptest::prelude::*;
 
@@ -39,17 +38,7 @@ fn cut(way: &Way, store: &Store, workers: usize, seed: u64) -> Option<Cut> {
         Scheme::Groups | Scheme::Scheduled(_) | Scheme::Targets => None,
         Scheme::Cells { per_window: true, .. } => Some(Cut::PerWindow),
         Scheme::Cells { partitioner, .. } => {
-            let ask = Ask {
-                store,
-                steps: 0..store.steps(),
-                window: store.steps(),
-                workers,
-                seed,
-                effort: Effort::ALL,
-                traffic: Traffic::default(),
-                presence: None,
-                layers: 1,
-            };
+            let ask = Ask::all_of(store, workers, seed);
             Some(Cut::Fixed(partition::find(partitioner).unwrap().partition(&ask).unwrap()))
         }
     }

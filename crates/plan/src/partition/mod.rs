@@ -70,6 +70,23 @@ impl Effort<'_> {
     pub const ALL: Effort<'static> = Effort { looked: None, metis_links: u64::MAX, loads: None };
 }
 
+impl<'a> Ask<'a> {
+    /// All steps of a store in one window, with all of it looked at, for a model of one layer.
+    pub fn all_of(store: &'a Store, workers: usize, seed: u64) -> Ask<'a> {
+        Ask {
+            store,
+            steps: 0..store.steps(),
+            window: store.steps(),
+            workers,
+            seed,
+            effort: Effort::ALL,
+            traffic: Traffic::default(),
+            presence: None,
+            layers: 1,
+        }
+    }
+}
+
 impl Ask<'_> {
     /// Whether it can be followed; the error says what would do.
     pub fn check(&self) -> Result<()> {

@@ -187,17 +187,9 @@ impl Division {
                     }
                     false => Traffic::default(),
                 };
-                let ask = Ask {
-                    store,
-                    steps,
-                    window: context.window,
-                    workers,
-                    seed,
-                    effort,
-                    traffic,
-                    presence: None,
-                    layers: context.layers(),
-                };
+                let (window, layers) = (context.window, context.layers());
+                let all = Ask::all_of(store, workers, seed);
+                let ask = Ask { steps, window, effort, traffic, layers, ..all };
                 Cut::Fixed(partitioner.partition(&ask)?)
             }
         };

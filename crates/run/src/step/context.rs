@@ -10,7 +10,7 @@ use kymo_model::metric::Metric;
 use kymo_model::{Asked, Memory, Model, Slot};
 use kymo_plan::partition::Effort;
 use kymo_plan::shares::OwnersKey;
-use kymo_plan::{Ask, Assignment, Epochs, Portions, Shares, Traffic, VertexBatches};
+use kymo_plan::{Ask, Assignment, Epochs, Portions, Shares, VertexBatches};
 
 use super::custom::Custom;
 use super::extent::Extent;
@@ -418,17 +418,9 @@ impl RunContext {
         if let Some(portions) = self.portions.get() {
             return Ok(Some(portions));
         }
-        let ask = Ask {
-            store: &self.store,
-            steps: self.goal.split().samples(Part::Train),
-            window: self.window,
-            workers: owners,
-            seed: self.settings.train.seed,
-            effort,
-            traffic: Traffic::default(),
-            presence: None,
-            layers: self.layers(),
-        };
+        let steps = self.goal.split().samples(Part::Train);
+        let all = Ask::all_of(&self.store, owners, self.settings.train.seed);
+        let ask = Ask { steps, window: self.window, effort, layers: self.layers(), ..all };
         let portions = Portions::new(&ask)?;
         Ok(Some(self.portions.get_or_init(|| portions)))
     }
