@@ -81,11 +81,18 @@ impl Pool {
 
     /// An array of this length that holds anything.
     pub fn take<T: Element>(&self, length: usize) -> Vec<T> {
-        let Some(shelves) = self.0.as_ref().filter(|_| length > 0) else { return vec![T::default(); length] };
-        if let Some(mut array) = self.found(length) {
-            array.resize(length, T::default());
-            return array;
+        match self.found(length) {
+            Some(mut array) => {
+                array.resize(length, T::default());
+                array
+            }
+            None => self.made(length),
         }
+    }
+
+    /// A new array of zeros.
+    fn made<T: Element>(&self, length: usize) -> Vec<T> {
+        let Some(shelves) = self.0.as_ref().filter(|_| length > 0) else { return vec![T::default(); length] };
         shelves.fresh.fetch_add(1, Ordering::Relaxed);
         // Pages of new memory are zero: nobody has to write those that are not used.
         let mut array = vec![T::default(); room(length)];
@@ -101,7 +108,8 @@ impl Pool {
                 array.resize(length, T::default());
                 array
             }
-            None => self.take(length),
+            // Not `take`: what another thread has given back since is not zero.
+            None => self.made(length),
         }
     }
 
@@ -121,7 +129,7 @@ impl Pool {
 
     /// The smallest free array that has room for this many, and not for many more: another needs that.
     fn found<T: Element>(&self, length: usize) -> Option<Vec<T>> {
-        let mut free = self.free()?;
+        let mut free = self.free().filter(|_| length > 0)?;
         let arrays = T::of(&mut free);
         let fits = |array: &Vec<T>| (length..=2 * room(length)).contains(&array.capacity());
         let best = (0..arrays.len()).filter(|&at| fits(&arrays[at])).min_by_key(|&at| arrays[at].capacity());
@@ -219,6 +227,8 @@ impl<T: Element> Drop for Array<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicBool;
+
     use super::*;
 
     #[test]
@@ -239,6 +249,24 @@ mod tests {
         assert_eq!((pool.take::<u32>(2000).len(), pool.take::<u32>(100).len(), pool.fresh()), (2000, 100, 3));
         assert_eq!(pool.take::<f32>(1000).len(), 1000, "numbers are no indices");
         assert_eq!((pool.empty::<u32>(999).len(), pool.fresh()), (0, 4));
+    }
+
+    /// Guards zeros against what another thread gives back at that moment.
+    #[test]
+    fn zeros_are_zeros_while_others_give_back() {
+        let pool = Pool::new();
+        pool.keep_up_to(600);
+        let is_done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_done.load(Ordering::Relaxed) {
+                    pool.give(vec![7u64; 64]);
+                }
+            });
+            let all_zero = (0..1_000_000).all(|_| pool.zeros::<u64>(64).iter().all(|&value| value == 0));
+            is_done.store(true, Ordering::Relaxed);
+            assert!(all_zero);
+        });
     }
 
     #[test]
