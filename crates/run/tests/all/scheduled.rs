@@ -177,12 +177,12 @@ fn schedulers_know_what_windows_need_and_workers_have() {
     let folder = tempfile::tempdir().unwrap();
     let store = Sketch::random(36, 12, 16).write(&folder.path().join("store"));
     let mut settings = scheduled(store.path(), "dygnex");
-    settings.run.memory = "3MiB".into();
+    settings.run.memory = "64MiB".into();
     let context = RunContext::open(settings, store).unwrap();
     let windows = context.windows().len();
     let instance = ask(&context, vec![1.0; windows], 0.5, Reuse::None).unwrap();
     assert_eq!((instance.workers, instance.most, instance.overhead), (2, 2, 0.5));
-    assert_eq!(instance.budget, 3 * (1 << 20) / 2);
+    assert_eq!(instance.budget, 32 << 20);
     // At least its three snapshots of 12 vertices with 3 features each.
     assert!(instance.memory.len() == windows && instance.memory.iter().all(|&bytes| bytes > 3 * 12 * 3 * 4));
     instance.check().unwrap();
