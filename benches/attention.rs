@@ -3,8 +3,8 @@
 //!
 //! 169,000 vertices, 1.8 M edges, 64 columns, 4 heads; forward and backward, with the transposes and what is
 //! found out about the edges made anew every time, as for snapshots that pass through memory. Nothing here
-//! decides a test; `ALIKE` in `crates/run/src/step/context.rs` follows from it. The last two columns are what
-//! that rule takes, and the regret: the part of the quicker way's time that is lost by it.
+//! decides a test; the usual `parallel.break_even` follows from it. The last columns are regrets, the part of
+//! the quicker way's time that is lost, by that rule and by the curve that is fitted on this machine.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
@@ -13,14 +13,15 @@ use std::time::Instant;
 
 use kymo::graph::generate::{self, Params};
 use kymo::graph::{Snapshot, StepEdges};
+use kymo::run::Settings;
+use kymo::run::config::BreakEven;
+use kymo::run::schedule::Curve;
 use kymo::tensor::{Arena, Pattern, Shape, Spans, Tape, Var};
 
 const VERTICES: usize = 169_000;
 const EDGES: usize = 1_800_000;
 const WIDTH: usize = 64;
 const HEADS: usize = 4;
-/// The share of edges up to which training goes through those of several snapshots at once.
-const ALIKE: f64 = 1.0 / 3.0;
 
 type Arrays = (Vec<u64>, Vec<u32>);
 
@@ -94,10 +95,19 @@ fn pass(all: &[Arrays], values: &[Vec<f32>; 3], at_once: bool) -> (f64, f32) {
 }
 
 fn main() {
-    println!("{} threads", rayon::current_num_threads());
+    let threads = rayon::current_num_threads();
+    println!("{threads} threads");
+    let begun = Instant::now();
+    let curve = Curve::of_machine(WIDTH, HEADS, threads).unwrap();
+    let (fixed, fitted) = (Settings::default().parallel.break_even.parse().unwrap(), curve.break_even());
+    println!(
+        "break-even {fixed}; fitted in {:.1} s: {fitted}, where seconds are {:.0} % off on average",
+        begun.elapsed().as_secs_f64(),
+        100.0 * curve.error
+    );
     println!(
         "snapshots  change  edges once / of each  of each, ms  at once, ms  of each / at once  \
-         taken    regret"
+         taken    regret  fitted   regret"
     );
     let values = [numbers(HEADS, 1), numbers(HEADS, 2), numbers(WIDTH, 3)];
     for steps in [4, 8] {
@@ -112,14 +122,19 @@ fn main() {
             let share = spans.pattern().entries() as f64 / spans.entries_of_all() as f64;
             // As training guesses it: half of what changes is new.
             let guess = (1.0 + (steps - 1) as f64 * change / 2.0) / steps as f64;
-            let (taken, name) = if guess <= ALIKE { (once, "at once") } else { (each, "of each") };
+            let degree = 1.0 + EDGES as f64 / VERTICES as f64;
+            let by = |even: BreakEven| match guess <= even.at(degree) {
+                true => format!("at once  {:>5.0} %", 100.0 * (once / once.min(each) - 1.0)),
+                false => format!("of each  {:>5.0} %", 100.0 * (each / once.min(each) - 1.0)),
+            };
             println!(
-                "{steps:>9}  {:>4.0} %  {share:>20.2}  {:>11.0}  {:>11.0}  {:>17.2}  {name}  {:>5.0} %",
+                "{steps:>9}  {:>4.0} %  {share:>20.2}  {:>11.0}  {:>11.0}  {:>17.2}  {}  {}",
                 100.0 * change,
                 1e3 * each,
                 1e3 * once,
                 each / once,
-                100.0 * (taken / once.min(each) - 1.0)
+                by(fixed),
+                by(fitted)
             );
         }
     }

@@ -1,9 +1,12 @@
 //! The settings of `kymo train`: where they come from, which of them win, and what is said about those that
 //! are wrong.
 
+use std::process::Command;
+
 use crate::fixture::Bench;
 use kymo::run::Settings;
 use kymo::run::config::overlay;
+use serde_json::Value;
 
 /// The settings that a run was begun with.
 fn settings(bench: &Bench, run: &str) -> Settings {
@@ -154,4 +157,37 @@ fn the_list_of_settings_is_a_file_of_settings() {
     bench.done("train small --config all.toml --epochs 1 -o listed");
     bench.done("train small --epochs 1 -o plain");
     assert!(bench.checkpoint("listed") == bench.checkpoint("plain"));
+}
+
+/// What is fitted to this machine takes the place of the word in the run's settings, is kept for the next
+/// run, and does not change when the run goes on.
+#[test]
+fn a_break_even_that_is_fitted_is_told_in_the_settings_of_the_run() {
+    let bench = Bench::new();
+    bench.make_small();
+    let cache = bench.path("cache");
+    let kymo = |args: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kymo"));
+        let answer = bench.command(command.env("XDG_CACHE_HOME", &cache).args(args.split_whitespace()));
+        assert_eq!(answer.code, 0, "kymo {args}: {}", answer.err);
+    };
+    let fitted = |run: &str| settings(&bench, run).parallel.break_even;
+    let train = "train small --model gat-lstm --hidden 4 --epochs 1 --set parallel.break_even=fitted -o";
+    kymo(&format!("{train} first"));
+    assert!(fitted("first").ends_with("/d"), "{}", fitted("first"));
+    let files: Vec<_> =
+        std::fs::read_dir(cache.join("kymo")).unwrap().map(|file| file.unwrap().path()).collect();
+    assert_eq!(files.len(), 1, "{files:?}");
+    // What is kept is used, whatever it is.
+    let mut kept: Value = serde_json::from_slice(&std::fs::read(&files[0]).unwrap()).unwrap();
+    kept["curve"]["each"] = serde_json::json!([0.0, 3.0]);
+    kept["curve"]["at_once"] = serde_json::json!([1.0, 2.0, 4.0]);
+    std::fs::write(&files[0], kept.to_string()).unwrap();
+    kymo(&format!("{train} second"));
+    assert_eq!(fitted("second"), "0.250-0.250/d");
+    std::fs::remove_file(&files[0]).unwrap();
+    kymo("train --resume -o second --epochs 2");
+    assert_eq!(fitted("second"), "0.250-0.250/d");
+    let error = bench.refused("train small --set parallel.break_even=half -o third");
+    assert!(error.starts_with("parallel.break_even: found 'half', expected a share"), "{error}");
 }

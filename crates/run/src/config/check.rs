@@ -81,6 +81,7 @@ impl Settings {
         self.task.all_horizons()?;
         self.task.past_values()?;
         strategy::find(&self.parallel.strategy)?;
+        self.parallel.known_break_even()?;
         self.stale_rule()?;
         self.check_averaging()?;
         size("run.reservoir", &self.run.reservoir)?;

@@ -2,6 +2,7 @@
 //! of the rest of this crate but its errors.
 
 mod averaging;
+pub(crate) mod break_even;
 pub mod bytes;
 mod check;
 pub mod describe;
@@ -15,6 +16,7 @@ mod settings;
 mod stale;
 
 pub use averaging::Averaging;
+pub use break_even::BreakEven;
 pub use bytes::memory;
 pub use names::*;
 pub use settings::*;

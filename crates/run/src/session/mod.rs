@@ -57,6 +57,7 @@ impl Session {
             ..settings
         };
         let endpoints = launcher.endpoints()?;
+        let settings = schedule::fitted(settings, &endpoints)?;
         let made = missing(path);
         let mut lock = None;
         if endpoints.iter().any(|group| group.leads()) {
@@ -140,6 +141,7 @@ impl Session {
             Some(endpoints) => endpoints,
             None => InProcess(settings.parallel.workers).endpoints()?,
         };
+        let settings = schedule::fitted(settings, &endpoints)?;
         custom.check_complete(&settings, path)?;
         let measured = saved.measured(&Folder::checkpoint_of(path));
         let mut crew = open(settings, path, progress, custom, endpoints, measured.as_ref())?;

@@ -26,21 +26,22 @@ use crate::workers::WorkerGroup;
 /// Seconds of metrics from which on a word is said about them.
 const SLOW: f64 = 600.0;
 
-/// Edges that several snapshots may have together, each counted once, as a share of those of all, for it to
-/// be quicker to go through them at once. The cost curve of REAL's section 4.1.1, measured by `cargo bench
-/// --bench attention`: a constant, since the two ways differ in rounding, and the same run has to come to
-/// the same bits on every machine.
-const ALIKE: f64 = 1.0 / 3.0;
-
 /// The share of edges that may change from step to step for products to be made out of each other: beyond it
 /// nearly none would be, by the costs in `kymo_tensor::Change`, and to look for what changed costs, too.
 const NEXT: f64 = 0.5;
 
-/// That share for this many snapshots that follow each other, where a part of the edges comes or goes from
-/// one to the next: half of it is new.
+/// The edges that this many snapshots which follow each other have together, each counted once, as a share of
+/// those of all, where a part of the edges comes or goes from one to the next: half of it is new.
 fn at_once(steps: usize, change: f64) -> f64 {
     let steps = steps.max(1) as f64;
     (1.0 + (steps - 1.0) * change / 2.0) / steps
+}
+
+/// The edges that lead to a vertex on average, a loop among them, as attention counts them.
+fn mean_degree(store: &Store) -> f64 {
+    let manifest = store.manifest();
+    let directions = if manifest.directed { 1.0 } else { 2.0 };
+    1.0 + directions * manifest.edges as f64 / (manifest.vertices * manifest.steps).max(1) as f64
 }
 
 /// The share of the edges that changes from step to step, on average; as far as it is known.
@@ -194,7 +195,9 @@ impl RunContext {
             _ => follow.max(window.saturating_mul(2).saturating_sub(1)),
         };
         let together = [most, if most == 1 { window } else { span.min(store.steps()) }];
-        let is_alike = |change| at_once(together[1], change) <= ALIKE;
+        // Where nobody has fitted it, neither way is known to be quicker: each snapshot by itself, then.
+        let even = settings.parallel.known_break_even()?.map_or(0.0, |even| even.at(mean_degree(&store)));
+        let is_alike = |change| at_once(together[1], change) <= even;
         let is_whole = batches.as_ref().is_none_or(|batches| batches.division() == 1);
         let may = is_whole && settings.parallel.increments;
         let changed = if may { change(&store)? } else { None };
@@ -468,11 +471,13 @@ impl RunContext {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Parallel;
 
     /// As the benchmark has it: four snapshots up to a fifth of changed edges, eight up to a third and more.
     #[test]
     fn the_more_snapshots_the_more_may_change() {
-        let pays = |steps: usize, change: f64| at_once(steps, change) <= ALIKE;
+        let even = Parallel::default().known_break_even().unwrap().unwrap();
+        let pays = |steps: usize, change: f64| at_once(steps, change) <= even.at(10.0);
         assert!(pays(4, 0.2) && !pays(4, 0.3) && pays(8, 0.3) && !pays(8, 0.6));
         assert!(!pays(2, 0.0) && !pays(3, 0.05) && !pays(0, 0.0) && pays(100, 0.6));
         assert_eq!(at_once(5, 0.5), 0.4);

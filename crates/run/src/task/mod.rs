@@ -7,6 +7,8 @@ mod link;
 mod pairs;
 mod regression;
 
+pub(crate) use least_squares::LeastSquares;
+
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
