@@ -95,8 +95,7 @@ def blocks():
         normalised = {"normalisation": "both"} if model in CONVOLVING else {}
         case = settings(model, **(normalised | more)) | narrow
         all[f"{model}-blocks-2"] = case | {"blocks": 2}
-        if model in ["t-gcn", "wd-gcn", "dysat", "evolvegcn-h", "dcrnn"]:
-            all[f"{model}-blocks-3"] = case | {"layers": 1, "blocks": 3}
+        all[f"{model}-blocks-3"] = case | {"layers": 1, "blocks": 3}
     return all
 
 
