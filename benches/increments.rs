@@ -3,9 +3,11 @@
 //!
 //! Eight snapshots of 1.8 M edges, 64 columns that a gradient flows into, forward and backward, with
 //! transposes and what changes found anew every time, as for snapshots that pass through memory. Values are
-//! means over in-neighbours. Nothing here decides a test; the costs in `crates/tensor/src/change.rs` follow
-//! from it. The last two columns are what they take, and the regret: the part of the quicker way's time that
-//! is lost by it.
+//! means over in-neighbours, or products of factors of both ends (`both`, the usual normalisation of graph
+//! convolution). `rows` sums the rows anew of which an entry changed, with the bits of `whole`. Nothing here
+//! decides a test; the costs in `crates/tensor/src/change.rs` follow from it. `chosen` is what is taken by
+//! these, `fitted` by a curve that is fitted to this machine first (`parallel.change_costs`), each with its
+//! regret: the part of the quicker way's time that is lost by it.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
@@ -14,7 +16,8 @@ use std::time::Instant;
 
 use kymo::graph::generate::{self, Params};
 use kymo::graph::{Snapshot, StepEdges};
-use kymo::tensor::{Arena, Change, Pattern, Resident, Shape, Tape, Var};
+use kymo::run::schedule::SumCurve;
+use kymo::tensor::{Arena, Change, Changed, Costs, Pattern, Resident, Shape, Tape, Var};
 
 const EDGES: usize = 1_800_000;
 const WIDTH: usize = 64;
@@ -47,38 +50,61 @@ fn mean(vertices: usize, (starts, places): &Arrays) -> (Arc<Pattern>, Arc<Reside
     (Arc::new(pattern), Arc::new(values.into()))
 }
 
+/// A matrix of the usual normalisation, with as many edges out as in.
+fn symmetric(vertices: usize, (starts, places): &Arrays) -> (Arc<Pattern>, Arc<Resident>) {
+    let factors = starts.windows(2).map(|pair| 1.0 / ((pair[1] - pair[0]) as f32 + 1.0).sqrt()).collect();
+    let pattern = Arc::new(Pattern::new(vertices, starts.clone(), places.clone()).unwrap());
+    let values = Resident::products(pattern.clone(), factors).unwrap();
+    (pattern, Arc::new(values))
+}
+
+/// How a matrix is made of the rows of a snapshot.
+type Make = fn(usize, &Arrays) -> (Arc<Pattern>, Arc<Resident>);
+
 /// How products are made.
 #[derive(Clone, Copy, PartialEq)]
 enum Way {
     Whole,
     Increments,
+    /// Rows that changed are summed anew.
+    Rows,
     /// As the costs say.
-    Chosen,
+    Chosen(Costs),
 }
 
 /// Seconds of one pass forward and backward, the least of three; what it comes to; increments taken.
-fn pass(vertices: usize, all: &[Arrays], x: &[f32], way: Way) -> (f64, f32, usize) {
+fn pass(make: Make, vertices: usize, all: &[Arrays], x: &[f32], way: Way) -> (f64, f32, usize) {
     let (arena, mut least, mut found, mut taken) = (Arena::new(), f64::MAX, 0.0, 0);
     for _ in 0..4 {
-        let matrices: Vec<_> = all.iter().map(|arrays| mean(vertices, arrays)).collect();
+        let matrices: Vec<_> = all.iter().map(|arrays| make(vertices, arrays)).collect();
         let begun = Instant::now();
         let mut tape = Tape::new(&arena);
         let x = tape.parameter(Shape::new(vertices, WIDTH), x).unwrap();
         let mut products: Vec<Var> = Vec::new();
         taken = 0;
         for (number, (pattern, values)) in matrices.iter().enumerate() {
-            let change = match (way, number.checked_sub(1).map(|before| &matrices[before])) {
-                (Way::Whole, _) | (_, None) => None,
-                (Way::Increments, Some((old, was))) => Change::always((old, was), (pattern, values)).unwrap(),
-                (Way::Chosen, Some((old, was))) => Change::between((old, was), (pattern, values)).unwrap(),
-            };
-            let product = match (change, products.last()) {
-                (Some(change), Some(&before)) => {
-                    taken += 1;
-                    tape.increment(change, x, before).unwrap()
+            let before = number.checked_sub(1).map(|before| (&matrices[before], products[before]));
+            let new = (pattern, &**values);
+            let product = before.filter(|_| way != Way::Whole).and_then(|((old, was), product)| {
+                let old = (old, &**was);
+                match way {
+                    Way::Rows => {
+                        let (changed, now) = (Changed::between(old, new)?, (pattern.clone(), values.clone()));
+                        Some(tape.refresh(now, changed, x, product).unwrap())
+                    }
+                    Way::Chosen(costs) => {
+                        let change = Change::between(old, new, costs).unwrap()?;
+                        Some(tape.increment(change, x, product).unwrap())
+                    }
+                    _ => {
+                        let change = Change::always(old, new).unwrap()?;
+                        Some(tape.increment(change, x, product).unwrap())
+                    }
                 }
-                _ => tape.spmm_fixed(pattern.clone(), values.clone(), x).unwrap(),
-            };
+            });
+            taken += usize::from(product.is_some());
+            let product =
+                product.unwrap_or_else(|| tape.spmm_fixed(pattern.clone(), values.clone(), x).unwrap());
             products.push(product);
         }
         let sums: Vec<Var> = products.iter().map(|&product| tape.sum(product).unwrap()).collect();
@@ -91,28 +117,51 @@ fn pass(vertices: usize, all: &[Arrays], x: &[f32], way: Way) -> (f64, f32, usiz
 }
 
 fn main() {
-    println!("{} threads", rayon::current_num_threads());
-    println!("degree  change  whole, ms  increments, ms  ratio  chosen, ms  taken  regret");
-    for vertices in [180_000, 18_000] {
-        let x: Vec<f32> = (0..vertices * WIDTH).map(|i| ((i * 7919) % 1009) as f32 / 504.5 - 1.0).collect();
-        for change in [0.002, 0.01, 0.05, 0.13, 0.2, 0.3, 0.5] {
-            let all = snapshots(vertices, change);
-            let (whole, expected, _) = pass(vertices, &all, &x, Way::Whole);
-            let (out_of_each_other, found, _) = pass(vertices, &all, &x, Way::Increments);
-            assert!((found - expected).abs() <= 1e-3 * expected.abs().max(100.0), "{found} and {expected}");
-            let (chosen, _, taken) = pass(vertices, &all, &x, Way::Chosen);
-            let best = whole.min(out_of_each_other);
-            println!(
-                "{:>6}  {:>4.1} %  {:>9.0}  {:>14.0}  {:>5.2}  {:>10.0}  {taken:>3}/{}  {:>4.0} %",
-                EDGES / vertices,
-                100.0 * change,
-                1e3 * whole,
-                1e3 * out_of_each_other,
-                whole / out_of_each_other,
-                1e3 * chosen,
-                STEPS - 1,
-                100.0 * (chosen / best - 1.0).max(0.0),
-            );
+    let threads = rayon::current_num_threads();
+    let begun = Instant::now();
+    let fitted = SumCurve::of_machine(WIDTH, threads).unwrap();
+    println!(
+        "{threads} threads; fitted in {:.1} s: an entry costs {}, a row {}, seconds off by {:.0} %",
+        begun.elapsed().as_secs_f64(),
+        fitted.costs().entry,
+        fitted.costs().row,
+        100.0 * fitted.error
+    );
+    println!(
+        "values  degree  change  whole, ms  increments  ratio    rows  ratio  chosen  taken  regret  \
+         fitted  taken  regret"
+    );
+    let kinds: [(&str, Make); 2] = [("means", mean), ("both", symmetric)];
+    for (name, make) in kinds {
+        for vertices in [180_000, 18_000] {
+            let x: Vec<f32> =
+                (0..vertices * WIDTH).map(|i| ((i * 7919) % 1009) as f32 / 504.5 - 1.0).collect();
+            for change in [0.0005, 0.002, 0.01, 0.05, 0.13, 0.2, 0.3, 0.5] {
+                let all = snapshots(vertices, change);
+                let run = |way: Way| pass(make, vertices, &all, &x, way);
+                let (whole, expected, _) = run(Way::Whole);
+                let (increments, found, _) = run(Way::Increments);
+                assert!((found - expected).abs() <= 1e-3 * expected.abs().max(100.0), "{found}, {expected}");
+                let (rows, found, _) = run(Way::Rows);
+                assert!(found == expected, "{found}, {expected}");
+                let best = whole.min(increments);
+                print!(
+                    "{name:<6}  {:>6}  {:>4.2} %  {:>9.0}  {:>10.0}  {:>5.2}  {:>6.0}  {:>5.2}",
+                    EDGES / vertices,
+                    100.0 * change,
+                    1e3 * whole,
+                    1e3 * increments,
+                    whole / increments,
+                    1e3 * rows,
+                    whole / rows,
+                );
+                for costs in [Costs::default(), fitted.costs()] {
+                    let (chosen, _, taken) = run(Way::Chosen(costs));
+                    let regret = 100.0 * (chosen / best - 1.0).max(0.0);
+                    print!("  {:>6.0}    {taken}/{}  {regret:>4.0} %", 1e3 * chosen, STEPS - 1);
+                }
+                println!();
+            }
         }
     }
 }

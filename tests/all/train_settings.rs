@@ -162,7 +162,7 @@ fn the_list_of_settings_is_a_file_of_settings() {
 /// What is fitted to this machine takes the place of the word in the run's settings, is kept for the next
 /// run, and does not change when the run goes on.
 #[test]
-fn a_break_even_that_is_fitted_is_told_in_the_settings_of_the_run() {
+fn what_is_fitted_is_told_in_the_settings_of_the_run() {
     let bench = Bench::new();
     bench.make_small();
     let cache = bench.path("cache");
@@ -171,23 +171,38 @@ fn a_break_even_that_is_fitted_is_told_in_the_settings_of_the_run() {
         let answer = bench.command(command.env("XDG_CACHE_HOME", &cache).args(args.split_whitespace()));
         assert_eq!(answer.code, 0, "kymo {args}: {}", answer.err);
     };
-    let fitted = |run: &str| settings(&bench, run).parallel.break_even;
-    let train = "train small --model gat-lstm --hidden 4 --epochs 1 --set parallel.break_even=fitted -o";
+    let fitted = |run: &str| {
+        let parallel = settings(&bench, run).parallel;
+        [parallel.break_even, parallel.change_costs]
+    };
+    let both = "--set parallel.break_even=fitted --set parallel.change_costs=fitted";
+    let train = format!("train small --model gat-lstm --hidden 4 --epochs 1 {both} -o");
     kymo(&format!("{train} first"));
-    assert!(fitted("first").ends_with("/d"), "{}", fitted("first"));
+    let [share, costs] = fitted("first");
+    assert!(share.ends_with("/d"), "{share}");
+    assert!(costs.split(',').all(|cost| cost.parse::<f64>().is_ok()) && costs.contains(','), "{costs}");
     let files: Vec<_> =
         std::fs::read_dir(cache.join("kymo")).unwrap().map(|file| file.unwrap().path()).collect();
-    assert_eq!(files.len(), 1, "{files:?}");
+    assert_eq!(files.len(), 2, "{files:?}");
     // What is kept is used, whatever it is.
-    let mut kept: Value = serde_json::from_slice(&std::fs::read(&files[0]).unwrap()).unwrap();
-    kept["curve"]["each"] = serde_json::json!([0.0, 3.0]);
-    kept["curve"]["at_once"] = serde_json::json!([1.0, 2.0, 4.0]);
-    std::fs::write(&files[0], kept.to_string()).unwrap();
+    for file in &files {
+        let mut kept: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+        if kept["key"]["what"] == "attention" {
+            kept["curve"]["each"] = serde_json::json!([0.0, 3.0]);
+            kept["curve"]["at_once"] = serde_json::json!([1.0, 2.0, 4.0]);
+        } else {
+            kept["curve"]["whole"] = serde_json::json!([1.0, 3.0]);
+            kept["curve"]["update"] = serde_json::json!([2.0, 5.0, 1.0]);
+        }
+        std::fs::write(file, kept.to_string()).unwrap();
+    }
     kymo(&format!("{train} second"));
-    assert_eq!(fitted("second"), "0.250-0.250/d");
-    std::fs::remove_file(&files[0]).unwrap();
+    assert_eq!(fitted("second"), ["0.250-0.250/d", "2.5,0.5"]);
+    files.iter().for_each(|file| std::fs::remove_file(file).unwrap());
     kymo("train --resume -o second --epochs 2");
-    assert_eq!(fitted("second"), "0.250-0.250/d");
+    assert_eq!(fitted("second"), ["0.250-0.250/d", "2.5,0.5"]);
     let error = bench.refused("train small --set parallel.break_even=half -o third");
     assert!(error.starts_with("parallel.break_even: found 'half', expected a share"), "{error}");
+    let error = bench.refused("train small --set parallel.change_costs=2 -o third");
+    assert!(error.starts_with("parallel.change_costs: found '2', expected what an entry"), "{error}");
 }

@@ -1,11 +1,11 @@
 //! A snapshot of a window as a model sees it.
 
-use kymo_tensor::{Change, Of, Result, Shape, Tape, Var};
+use kymo_tensor::{Change, Changed, Of, Result, Shape, Tape, Var};
 
 use crate::graph::{Graph, Normalisation, Weighted};
 use crate::halo::HaloView;
 use crate::reuse::{Input, Kept, ReuseSlots, SlotKey, Version};
-use crate::together::{Common, once};
+use crate::together::{Common, Update, once};
 
 /// A matrix of a snapshot that rows are multiplied by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,10 +151,21 @@ impl<'a> Frame<'a> {
         };
         let Some(earlier) = common.earlier(Frame::part(matrix), x) else { return Ok(None) };
         let old = matrix.of(before)?;
-        let change = Change::between((&old.pattern, &old.values), (&now.pattern, &now.values))?;
-        let Some(change) = change else { return Ok(None) };
-        common.count_increment();
-        tape.increment(change, x, earlier).map(Some)
+        let (old, new) = ((&old.pattern, &*old.values), (&now.pattern, &*now.values));
+        let made = match common.update() {
+            Update::Entries(costs) => match Change::between(old, new, costs)? {
+                Some(change) => tape.increment(change, x, earlier)?,
+                None => return Ok(None),
+            },
+            Update::Rows => match Changed::between(old, new) {
+                Some(changed) => {
+                    tape.refresh((now.pattern.clone(), now.values.clone()), changed, x, earlier)?
+                }
+                None => return Ok(None),
+            },
+        };
+        common.count_increment(matrix == Matrix::Normalised(Normalisation::Both));
+        Ok(Some(made))
     }
 
     fn product_alone(&self, tape: &mut Tape<'a>, input: Input, matrix: Matrix, x: Var) -> Result<Var> {
@@ -278,10 +289,11 @@ pub struct Own {
 
 #[cfg(test)]
 mod tests {
-    use kymo_tensor::Arena;
+    use kymo_tensor::{Arena, Costs};
 
     use super::*;
     use crate::reuse::Budget;
+    use crate::together::{Increments, Together};
 
     #[test]
     fn products_of_features_are_kept_within_the_budget() {
@@ -332,6 +344,67 @@ mod tests {
         assert_eq!(product(1, Input::Layer(2), 5.0), [0.0, 5.0]);
         assert_eq!(product(1, Input::State, 7.0), [0.0, 7.0]);
         assert_eq!(product(2, Input::Layer(1), 5.0), [0.0, 5.0]);
+    }
+
+    /// Of the same rows, products with two snapshots one of whose edges differs: to rounding where entries are
+    /// added, to the bit where rows are summed anew, whatever values follow from.
+    #[test]
+    fn products_are_made_out_of_those_with_the_snapshot_before() {
+        // A ring in which every vertex sees the five before it, and one vertex sees a sixth.
+        let graph = |at: usize| {
+            let row = |vertex: usize| {
+                let mut row: Vec<u32> = (1..6).map(|far| ((vertex + 40 - far) % 40) as u32).collect();
+                row.extend((vertex == at).then(|| ((vertex + 20) % 40) as u32));
+                row.sort_unstable();
+                row
+            };
+            let rows: Vec<Vec<u32>> = (0..40).map(row).collect();
+            let ends = rows.iter().scan(0, |end, row| {
+                *end += row.len() as u64;
+                Some(*end)
+            });
+            Graph::new([0].into_iter().chain(ends).collect(), rows.concat(), None).unwrap()
+        };
+        let graphs = [39, 20].map(graph);
+        let values: Vec<f32> = (0..80).map(|at| (at as f32).sin()).collect();
+        let (arena, costs) = (Arena::new(), Costs { entry: 0.5, row: 0.0 });
+        for matrix in [Matrix::Mean, Matrix::Along, Matrix::Normalised(Normalisation::Both)] {
+            let made = |update: Update, goes_on: bool| {
+                let together = Together::new(false, update);
+                let mut tape = Tape::new(&arena);
+                let x = tape.parameter(Shape::new(40, 2), &values).unwrap();
+                let mut products = Vec::new();
+                for (snapshot, graph) in graphs.iter().enumerate() {
+                    let common = Some(Common { together: &together, snapshot });
+                    let before = (goes_on && snapshot > 0).then(|| &graphs[0]);
+                    let frame = Frame { common, before, ..Frame::new(graph, x) };
+                    products.push(frame.product(&mut tape, Input::Layer(0), matrix, x).unwrap());
+                }
+                let sum = tape.multiply(products[0], products[1]).unwrap();
+                let sum = tape.sum(sum).unwrap();
+                let found = tape.value(products[1]).unwrap().to_vec();
+                let gradients = tape.backward(sum).unwrap();
+                let gradient = gradients.read(x).unwrap().unwrap().to_vec();
+                let Increments { of_rows, of_both_ends } = together.increments();
+                (found, gradient, [of_rows, of_both_ends])
+            };
+            let is_of_both = matches!(matrix, Matrix::Normalised(_));
+            let counted = [usize::from(!is_of_both), usize::from(is_of_both)];
+            let whole = made(Update::Rows, false);
+            assert_eq!(whole.2, [0, 0]);
+            let rows = made(Update::Rows, true);
+            assert_eq!(rows, (whole.0.clone(), whole.1.clone(), counted), "{matrix:?}");
+            let entries = made(Update::Entries(costs), true);
+            assert_eq!(entries.2, counted, "{matrix:?}");
+            let close = |found: &[f32], exact: &[f32]| {
+                found.iter().zip(exact).all(|(found, exact)| (found - exact).abs() < 1e-5)
+            };
+            assert!(close(&entries.0, &whole.0) && close(&entries.1, &whole.1), "{matrix:?}");
+            assert!(entries.0 != whole.0, "{matrix:?}: the way that was meant");
+            // What costs more than it saves is not done.
+            let dear = made(Update::Entries(Costs { entry: 1.0, row: 100.0 }), true);
+            assert_eq!(dear, (whole.0, whole.1, [0, 0]), "{matrix:?}");
+        }
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub use kymo_tensor::{Error, Result};
 pub use memory::{Extent, Memory, Passed};
 pub use params::{Bound, Params, Slot};
 pub use reuse::{Budget, Input, Kept, Nearby, ReuseSlots, SlotKey, Version};
-pub use together::{Common, Together};
+pub use together::{Common, Increments, Together, Update};
 pub use zoo::{Config, Recipe};
 
 use std::ops::Range;

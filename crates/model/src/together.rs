@@ -11,7 +11,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
-use kymo_tensor::{Result, Var};
+use kymo_tensor::{Costs, Result, Var};
 
 /// What is made: by which part of a model, at which snapshot, where that matters, and of what.
 type Key = (&'static str, usize, Option<usize>, Vec<Var>);
@@ -19,14 +19,39 @@ type Key = (&'static str, usize, Option<usize>, Vec<Var>);
 /// Of as many snapshots the first has its sums from nothing, and the others out of those before.
 const CHAIN: usize = 8;
 
+/// How a product is made out of that with the snapshot before.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Update {
+    /// By the entries that changed, where that is expected to be faster: the same, to rounding.
+    Entries(Costs),
+    /// By the rows of which an entry changed, which are summed anew: the same bits.
+    Rows,
+}
+
+impl Default for Update {
+    fn default() -> Update {
+        Update::Entries(Costs::default())
+    }
+}
+
 /// Snapshots that are on one tape, of one window or of several: what has been made of them so far.
 #[derive(Debug, Default)]
 pub struct Together {
     made: RefCell<BTreeMap<Key, Var>>,
     /// Whether they are of several windows.
     several: bool,
+    update: Update,
     /// Products that were made out of those with the snapshot before.
-    increments: Cell<usize>,
+    increments: Cell<Increments>,
+}
+
+/// How many products were made out of those with the snapshot before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Increments {
+    /// With matrices whose rows change with their own edges.
+    pub of_rows: usize,
+    /// With matrices that change with the degrees of both ends.
+    pub of_both_ends: usize,
 }
 
 /// A snapshot among those of a tape.
@@ -53,13 +78,21 @@ impl Common<'_> {
     /// What a part made of the same matrix at the snapshot before, if it has, and may be gone on from: chains
     /// of sums that are made out of each other are short, so that what is rounded does not add up.
     pub fn earlier(&self, (part, number): (&'static str, usize), x: Var) -> Option<Var> {
-        let before = (!self.snapshot.is_multiple_of(CHAIN)).then(|| self.snapshot - 1)?;
+        let goes_on = self.update() == Update::Rows || !self.snapshot.is_multiple_of(CHAIN);
+        let before = self.snapshot.checked_sub(1).filter(|_| goes_on)?;
         self.together.made.borrow().get(&(part, number, Some(before), vec![x])).copied()
     }
 
+    /// How products are made out of each other.
+    pub(crate) fn update(&self) -> Update {
+        self.together.update
+    }
+
     /// Counts a product that was made out of that with the snapshot before.
-    pub(crate) fn count_increment(&self) {
-        self.together.increments.set(self.together.increments.get() + 1);
+    pub(crate) fn count_increment(&self, is_of_both_ends: bool) {
+        let mut counted = self.together.increments.get();
+        *if is_of_both_ends { &mut counted.of_both_ends } else { &mut counted.of_rows } += 1;
+        self.together.increments.set(counted);
     }
 }
 
@@ -72,12 +105,12 @@ impl<'t> Common<'t> {
 
 impl Together {
     /// Nothing yet, of one window or of several.
-    pub fn new(several: bool) -> Together {
-        Together { several, ..Together::default() }
+    pub fn new(several: bool, update: Update) -> Together {
+        Together { several, update, ..Together::default() }
     }
 
     /// How many products were made out of those with the snapshot before.
-    pub fn increments(&self) -> usize {
+    pub fn increments(&self) -> Increments {
         self.increments.get()
     }
 

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 use kymo_model::{
-    Common, Config, Exchanged, Frame, Graph, Model, Params, Passed, Together, loss_by_rows, zoo,
+    Common, Config, Exchanged, Frame, Graph, Model, Params, Passed, Together, Update, loss_by_rows, zoo,
 };
 use kymo_tensor::{Arena, Result, Shape, Tape, Var};
 use proptest::prelude::*;
@@ -95,7 +95,7 @@ fn run(
     let mut gradients: Vec<Vec<f32>> = params.values.iter().map(|values| vec![0.0; values.len()]).collect();
     let mut operations = 0;
     for group in starts.chunks(at_once) {
-        let snapshots = Together::new(group.len() > 1);
+        let snapshots = Together::new(group.len() > 1, Update::default());
         let together = (group.len() > 1).then_some(&snapshots);
         let mut tape = Tape::new(&arena);
         if same == Same::Matrix {

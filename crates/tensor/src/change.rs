@@ -7,18 +7,23 @@
 //! made of more entries than it has, and nothing is taken away from a sum of which it was nearly all.
 //!
 //! Where values are products of factors of both ends, as in graph convolution with the usual normalisation,
-//! an edge changes those of all others at its ends: nearly all entries are others then, and there is no
-//! change that would be smaller than the matrix.
+//! an edge more or less changes the factors of its two ends: that of the row scales its sum, and that of a
+//! column is one entry in each row that has it. So there is a change that is smaller than the matrix where
+//! few vertices have another degree; where most have, a look at some of the rows tells, and that is all.
+//!
+//! Instead of being updated, rows of which anything changed may be summed anew, all of them ([`Changed`]):
+//! then the product has the bits that it has without any of this.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use crate::cuda::Resident;
 use crate::error::Result;
+use crate::ops::Entries;
 use crate::pattern::Pattern;
 use crate::pool::Pool;
+use crate::row::{Matrix, Row};
 
 /// Rows that one thread compares at a time.
 const PIECE: usize = 4096;
@@ -26,10 +31,25 @@ const PIECE: usize = 4096;
 /// Values that are as near to each other are the same: they are ratios that were rounded twice.
 const NEAR: f32 = 4.0 * f32::EPSILON;
 
-/// What an entry costs that has to be found, put in order both ways and added, over one that is added, and
-/// what it costs to scale a row, in entries: see `cargo bench --bench increments`.
-const ENTRY: f64 = 1.6;
-const ROW: f64 = 1.5;
+/// Of the rows of a large matrix, one in so many is looked at first: a prime, so that what comes again from
+/// vertex to vertex is met as often as it is.
+const SAMPLE: usize = 31;
+
+/// What a change costs, in entries of a product that is made from nothing.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Costs {
+    /// What an entry costs that has to be found, put in order both ways and added.
+    pub entry: f64,
+    /// What it costs to compare a row and to scale it.
+    pub row: f64,
+}
+
+impl Default for Costs {
+    /// What `cargo bench --bench increments` measured; where it is far from that of a machine, little is lost.
+    fn default() -> Costs {
+        Costs { entry: 1.6, row: 1.5 }
+    }
+}
 
 /// What turns the product of a matrix into that of another.
 #[derive(Debug)]
@@ -42,12 +62,6 @@ pub struct Change {
     pub(crate) values: Vec<f32>,
     pool: Pool,
 }
-
-/// A matrix: where its entries are, and what they are.
-pub type Matrix<'a> = (&'a Arc<Pattern>, &'a Resident);
-
-/// A row of a matrix: columns and values.
-type Row<'a> = (&'a [u32], &'a [f32]);
 
 /// What is found of some rows, one after the other.
 #[derive(Default)]
@@ -62,43 +76,29 @@ struct Found {
 impl Change {
     /// What turns the product of the first matrix into that of the second, which has as many rows; nothing
     /// where that takes longer than the product itself.
-    pub fn between(before: Matrix<'_>, now: Matrix<'_>) -> Result<Option<Change>> {
+    pub fn between(before: Matrix<'_>, now: Matrix<'_>, costs: Costs) -> Result<Option<Change>> {
         let (rows, entries) = (now.0.rows() as f64, now.0.entries() as f64);
-        Change::within(before, now, entries - ROW * rows)
+        Change::within(before, now, (entries - costs.row * rows) / costs.entry)
     }
 
-    /// The same however long it takes; nothing where values are products of factors of both ends, or shapes
-    /// are others.
+    /// The same however long it takes; nothing where shapes are others.
     pub fn always(before: Matrix<'_>, now: Matrix<'_>) -> Result<Option<Change>> {
         Change::within(before, now, f64::INFINITY)
     }
 
-    /// The same where what is added costs no more than `most` entries of the whole.
+    /// The same where no more than `most` entries are added.
     fn within(before: Matrix<'_>, now: Matrix<'_>, most: f64) -> Result<Option<Change>> {
-        let ((old, old_values), (new, new_values)) = (before, now);
-        let is_product = old_values.are_products() || new_values.are_products();
-        let rows = new.rows();
-        if is_product || [rows, new.columns()] != [old.rows(), old.columns()] || most <= 0.0 {
+        let Some(pair) = Pair::of(before, now) else { return Ok(None) };
+        let (rows, new) = (now.0.rows(), now.0);
+        if most <= 0.0 || pair.expected_entries() > most {
             return Ok(None);
         }
-        let (old_values, new_values): (&[f32], &[f32]) = (old_values, new_values);
-        let row = |pattern: &'_ Pattern, at: usize| {
-            pattern.starts()[at] as usize..pattern.starts()[at + 1] as usize
-        };
-        let piece = |number: usize| {
-            let mut found = Found::default();
-            for at in number * PIECE..((number + 1) * PIECE).min(rows) {
-                let (was, is) = (row(old, at), row(new, at));
-                found.add(
-                    (&old.places()[was.clone()], &old_values[was]),
-                    (&new.places()[is.clone()], &new_values[is]),
-                );
-            }
-            found
-        };
-        let pieces: Vec<Found> = (0..rows.div_ceil(PIECE)).into_par_iter().map(piece).collect();
+        let pieces: Vec<Found> = (0..rows.div_ceil(PIECE))
+            .into_par_iter()
+            .map(|number| pair.differences(number * PIECE..((number + 1) * PIECE).min(rows)))
+            .collect();
         let entries: usize = pieces.iter().map(|piece| piece.places.len()).sum();
-        if ENTRY * entries as f64 > most {
+        if entries as f64 > most {
             return Ok(None);
         }
         let pool = new.pool().clone();
@@ -122,6 +122,74 @@ impl Change {
     }
 }
 
+/// Two matrices of one shape.
+struct Pair<'a> {
+    before: (&'a Pattern, Entries<'a>),
+    now: (&'a Pattern, Entries<'a>),
+}
+
+impl<'a> Pair<'a> {
+    fn of(before: Matrix<'a>, now: Matrix<'a>) -> Option<Pair<'a>> {
+        let shape = |matrix: Matrix<'_>| [matrix.0.rows(), matrix.0.columns()];
+        let pair = Pair { before: (before.0, before.1.entries()), now: (now.0, now.1.entries()) };
+        (shape(before) == shape(now)).then_some(pair)
+    }
+
+    fn rows(&self, at: usize) -> (Row<'a>, Row<'a>) {
+        let row = |(pattern, entries): (&'a Pattern, Entries<'a>)| Row::of(pattern, entries, at);
+        (row(self.before), row(self.now))
+    }
+
+    fn differences(&self, rows: impl Iterator<Item = usize>) -> Found {
+        let mut found = Found::default();
+        rows.for_each(|at| found.add(self.rows(at)));
+        found
+    }
+
+    /// How many entries are added, told by some of the rows; at most as many as those say.
+    fn expected_entries(&self) -> f64 {
+        let rows = self.now.0.rows();
+        if rows < PIECE {
+            return 0.0;
+        }
+        let looked_at = self.differences((0..rows).step_by(SAMPLE)).places.len();
+        // Rows differ in length: what is expected of so few may be a tenth too many.
+        0.9 * (SAMPLE * looked_at) as f64
+    }
+}
+
+/// Rows of a product that are others than those of the product before, ascending.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Changed(pub(crate) Arc<[u32]>);
+
+impl Changed {
+    /// The rows of the second matrix that are not those of the first, to the bit; nothing where they have
+    /// more than half of the entries, or shapes are others.
+    pub fn between(before: Matrix<'_>, now: Matrix<'_>) -> Option<Changed> {
+        let pair = Pair::of(before, now)?;
+        let changed = |rows: std::ops::Range<usize>| -> Vec<u32> {
+            let differs = |&at: &usize| {
+                let (was, is) = pair.rows(at);
+                !is.is(&was)
+            };
+            rows.filter(differs).map(|at| at as u32).collect()
+        };
+        let rows = now.0.rows();
+        let pieces: Vec<Vec<u32>> = (0..rows.div_ceil(PIECE))
+            .into_par_iter()
+            .map(|number| changed(number * PIECE..((number + 1) * PIECE).min(rows)))
+            .collect();
+        let entries = |&at: &u32| now.0.starts()[at as usize + 1] - now.0.starts()[at as usize];
+        let summed: u64 = pieces.iter().flatten().map(entries).sum();
+        (2 * summed <= now.0.entries() as u64).then(|| Changed(pieces.concat().into()))
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+}
+
 impl Drop for Change {
     fn drop(&mut self) {
         self.pool.give(std::mem::take(&mut self.scales));
@@ -130,13 +198,13 @@ impl Drop for Change {
 }
 
 impl Found {
-    fn add(&mut self, before: Row<'_>, now: Row<'_>) {
+    fn add(&mut self, (before, now): (Row<'_>, Row<'_>)) {
         let begun = self.places.len();
-        let scale = self.differences(before, now).unwrap_or_else(|| {
+        let scale = self.differences(&before, &now).unwrap_or_else(|| {
             self.places.truncate(begun);
             self.values.truncate(begun);
-            self.places.extend_from_slice(now.0);
-            self.values.extend_from_slice(now.1);
+            self.places.extend_from_slice(now.places);
+            self.values.extend((0..now.places.len()).map(|entry| now.value(entry)));
             0.0
         });
         self.scales.push(scale);
@@ -144,10 +212,16 @@ impl Found {
     }
 
     /// The factor of a row, with what is left added; nothing where that is no less than the row.
-    fn differences(&mut self, (was, old): Row<'_>, (is, new): Row<'_>) -> Option<f32> {
+    fn differences(&mut self, before: &Row<'_>, now: &Row<'_>) -> Option<f32> {
+        let (was, is) = (before.places, now.places);
         let most = self.places.len() + is.len();
-        let (first, same) = first_common(was, is)?;
-        let scale = new[same] / old[first];
+        let scale = match (before.factor(), now.factor()) {
+            (Some(old), Some(new)) => new / old,
+            _ => {
+                let (first, same) = first_common(was, is)?;
+                now.value(same) / before.value(first)
+            }
+        };
         if !scale.is_finite() || scale == 0.0 {
             return None;
         }
@@ -155,16 +229,17 @@ impl Found {
         while i < was.len() || j < is.len() {
             match place(was, i).cmp(&place(is, j)) {
                 Ordering::Less => {
-                    self.push(was[i], -scale * old[i]);
+                    self.push(was[i], -scale * before.value(i));
                     i += 1;
                 }
                 Ordering::Greater => {
-                    self.push(is[j], new[j]);
+                    self.push(is[j], now.value(j));
                     j += 1;
                 }
                 Ordering::Equal => {
-                    let difference = new[j] - scale * old[i];
-                    if difference.abs() > NEAR * new[j].abs() {
+                    let new = now.value(j);
+                    let difference = new - scale * before.value(i);
+                    if difference.abs() > NEAR * new.abs() {
                         self.push(is[j], difference);
                     }
                     (i, j) = (i + 1, j + 1);

@@ -137,7 +137,7 @@ mod tests {
     /// an index and without, and where something else reads it as well.
     #[test]
     fn products_in_blocks_are_products_as_a_whole() {
-        let (count, width) = (700usize, 5);
+        let (count, width) = (700usize, 9);
         let mut edges: Vec<(u32, u32)> = (0..9000u32).map(|k| (k * k % 700, k * 31 % 700)).collect();
         edges.extend((0..5000).map(|k| (3, k % 700)));
         let pattern = Arc::new(Pattern::from_edges(count, count, edges).unwrap());
@@ -154,6 +154,12 @@ mod tests {
         let factors = || (0..count).map(|k| ((k * 37 % 101) as f32 - 50.0) / 31.0).collect();
         let products = Arc::new(Resident::products(pattern.clone(), factors()).unwrap());
         let same = Arc::new(Resident::from(Resident::products(pattern.clone(), factors()).unwrap().to_vec()));
+        // The snapshot after: of every third row the first entry is another.
+        let mut places = pattern.places().to_vec();
+        let firsts = pattern.starts().windows(2).step_by(3).filter(|row| row[0] < row[1]);
+        firsts.for_each(|row| places[row[0] as usize] = (places[row[0] as usize] + 1) % count as u32);
+        let next = Arc::new(Pattern::new(count, pattern.starts().to_vec(), places).unwrap());
+        let next_values = Arc::new(Resident::from(values.to_vec()));
         let cases = [(false, false, &values), (true, false, &values), (true, true, &values)];
         let factored = [(false, false, &products), (true, false, &products), (true, true, &products)];
         for (is_indexed, read_before, values) in cases.into_iter().chain(factored) {
@@ -165,18 +171,22 @@ mod tests {
                     false => tape.constant(Shape::new(count, width), &dense).unwrap(),
                 };
                 let w = tape.parameter(Shape::new(width, width), &weight).unwrap();
-                let product = match later {
+                tape.expect_same_rows();
+                let mut product = |pattern: &Arc<Pattern>, values: &Arc<Resident>| match later {
                     true => tape.product_later(pattern.clone(), values.clone(), x).unwrap(),
-                    false => tape.spmm_fixed(pattern.clone(), whole.clone(), x).unwrap(),
+                    false => tape.spmm_fixed(pattern.clone(), values.clone(), x).unwrap(),
                 };
+                let values = if later { values } else { whole };
+                let (product, again) = (product(&pattern, values), product(&next, &next_values));
                 assert_eq!(tape.value(product).is_ok(), !later);
                 let also = if read_before { Some(tape.sum(product).unwrap()) } else { None };
                 let body = |tape: &mut Tape<'_>, _: std::ops::Range<usize>, x: &[Var], w: &[Var]| {
-                    let product = tape.matmul(x[0], w[0])?;
+                    let both = tape.add(x[0], x[1])?;
+                    let product = tape.matmul(both, w[0])?;
                     let bent = tape.tanh(product)?;
                     tape.sum(bent)
                 };
-                let sum = tape.sum_by_rows(count, &[product], &[w], body).unwrap();
+                let sum = tape.sum_by_rows(count, &[product, again], &[w], body).unwrap();
                 assert_eq!(tape.value(product).is_ok(), !later || read_before, "it was not needed whole");
                 let mut gradients = tape.backward(sum).unwrap();
                 let bits = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();

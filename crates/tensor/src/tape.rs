@@ -166,6 +166,8 @@ pub struct Tape<'a> {
     alike: bool,
     /// Whether layers look for rows that they had before, in blocks of rows.
     pub(crate) expects_repeats: bool,
+    /// Whether products look for rows that the one before has, there.
+    pub(crate) expects_same_rows: bool,
     /// What was applied, where they do.
     pub(crate) repeats: Option<Repeats>,
 }
@@ -179,6 +181,7 @@ impl<'a> Tape<'a> {
             clock: None,
             alike: false,
             expects_repeats: false,
+            expects_same_rows: false,
             repeats: None,
         }
     }
@@ -186,6 +189,12 @@ impl<'a> Tape<'a> {
     /// Whether it works in the memory of the host.
     pub fn is_on_host(&self) -> bool {
         !self.arena.is_elsewhere()
+    }
+
+    /// Says that rows of a product are often those of the one before, made of the same entries: where rows
+    /// are computed block by block, they are looked for and copied, with the same bits.
+    pub fn expect_same_rows(&mut self) {
+        self.expects_same_rows = true;
     }
 
     /// Says that the snapshots on it have most edges in common: it is worth looking for them.

@@ -4,6 +4,7 @@
 mod averaging;
 pub(crate) mod break_even;
 pub mod bytes;
+pub(crate) mod change_costs;
 mod check;
 pub mod describe;
 pub(crate) mod device;

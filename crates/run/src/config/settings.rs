@@ -56,11 +56,18 @@ section! {
         /// those of the snapshot before; rows that did not change are not multiplied again. The same result,
         /// to rounding.
         increments: bool = true,
+        /// Of products with snapshots, rows of which an edge changed are summed anew instead of being updated,
+        /// and gradients take the whole way: the bits of increments=false, for less of the gain.
+        recompute: bool = false,
         /// The share of edges that several snapshots may have together, each counted once, for attention to
         /// go through them at once: a number, or a formula with the mean degree such as 0.3+0.4/d. `fitted`
         /// makes one of what both ways take on this machine, in some seconds for the first run; the run goes
         /// on with it wherever it is resumed. Both ways have the same result, to rounding.
         break_even: String = "0.334".into(),
+        /// What an entry that changed costs, and what a row does, for products to be made out of each other:
+        /// in entries of a product that is made from nothing, which is what is done where that costs less.
+        /// `fitted` as above: what both ways take on this machine. The same result, to rounding.
+        change_costs: String = "1.6,1.5".into(),
         /// Epochs before windows are scheduled by the median of what they took; the first of several is not
         /// counted.
         profile_epochs: usize = 4,

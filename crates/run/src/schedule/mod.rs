@@ -18,7 +18,7 @@ mod told;
 
 pub use controller::Controller;
 pub use costs::{absolute as absolute_costs, check_left};
-pub use curve::{Curve, fitted};
+pub use curve::{Curve, SumCurve, fitted};
 pub use probe::work;
 pub use profile::{Measurements, costs as measured_costs, stage as measured_stage};
 pub use strategy::{Division, Question, Sample, ask, is_possible};

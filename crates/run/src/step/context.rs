@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use kymo_graph::{Step, Store};
 use kymo_model::metric::Metric;
-use kymo_model::{Asked, Memory, Model, Slot};
+use kymo_model::{Asked, Memory, Model, Slot, Update};
 use kymo_plan::partition::Effort;
 use kymo_plan::shares::OwnersKey;
 use kymo_plan::{Ask, Assignment, Epochs, Portions, Shares, VertexBatches};
@@ -82,6 +82,8 @@ pub struct RunContext {
     /// The share of edges that changes from step to step, where products of a snapshot may be made out of
     /// those of the one before.
     pub increments: Option<f64>,
+    /// How they are.
+    pub update: Update,
     /// What batches have, where it is not one window with all vertices.
     pub batches: Option<VertexBatches>,
     /// Who else uses the memory that the process was given.
@@ -201,7 +203,10 @@ impl RunContext {
         let is_whole = batches.as_ref().is_none_or(|batches| batches.division() == 1);
         let may = is_whole && settings.parallel.increments;
         let changed = if may { change(&store)? } else { None };
-        let (alike, increments) = (changed.is_some_and(is_alike), changed.filter(|&change| change <= NEXT));
+        let (recompute, costs) = (settings.parallel.recompute, settings.parallel.known_change_costs()?);
+        let alike = !recompute && changed.is_some_and(is_alike);
+        let increments = changed.filter(|&change| change <= NEXT);
+        let update = if recompute { Update::Rows } else { Update::Entries(costs.unwrap_or_default()) };
         // All workers are threads of this process where nothing is said.
         let alone = Sharing { workers: settings.parallel.workers.max(1), processes: 1 };
         Ok(Arc::new(RunContext {
@@ -217,6 +222,7 @@ impl RunContext {
             together,
             alike,
             increments,
+            update,
             batches,
             had,
             needs: OnceLock::new(),

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use kymo_graph::Step;
 use kymo_model::{
-    Asked, Budget, Common, Exchanged, Frame, Graph, Params, Passed, Reuse, ReuseSlots, Together, loss_by_rows,
+    Asked, Budget, Common, Exchanged, Frame, Graph, Increments, Params, Passed, Reuse, ReuseSlots, Together,
+    Update, loss_by_rows,
 };
 use kymo_plan::{Batch, Iteration, Window};
 use kymo_tensor::estimate::MemoryEstimate;
@@ -144,19 +145,25 @@ pub(super) fn buffers(context: &RunContext) -> Result<[u64; 2]> {
         Ok((small.buffers, taken(2 * unit)?.buffers, small.increments))
     })?;
     let row = large.saturating_sub(small).div_ceil(unit) as u64;
-    let changes = increments as u64 * change_bytes(degree, context.increments.unwrap_or(0.0));
+    let changes = change_bytes(context, degree, increments);
     Ok([
         row.saturating_add(outputs).saturating_add(changes),
         (threads * (2 * small).saturating_sub(large)) as u64,
     ])
 }
 
-/// Bytes for each vertex of what turns a product into that with the next snapshot: entries with their values,
-/// both ways, with one and a half times those that change for rows that are summed anew, and no more than are
-/// worth it; a factor for each row, and where rows begin.
-fn change_bytes(degree: u64, change: f64) -> u64 {
-    let entries = (1.5 * change).min(0.625) * (degree + 1) as f64;
-    (16.0 * entries).ceil() as u64 + 20
+/// Bytes for each vertex of what turns products into those with the next snapshot: entries with their values,
+/// both ways, and no more than are worth it; a factor for each row, and where rows begin. One and a half times
+/// as many entries as change, for rows that are summed anew; where an edge changes those of both its ends,
+/// there may be as many as are worth it. Rows that are all summed anew have their numbers alone.
+fn change_bytes(context: &RunContext, degree: u64, increments: Increments) -> u64 {
+    let Update::Entries(costs) = context.update else {
+        return 4 * (increments.of_rows + increments.of_both_ends) as u64;
+    };
+    let change = context.increments.unwrap_or(0.0);
+    let most = (1.0 / costs.entry).min(1.0);
+    let of = |share: f64| (16.0 * share.min(most) * (degree + 1) as f64).ceil() as u64 + 20;
+    increments.of_rows as u64 * of(1.5 * change) + increments.of_both_ends as u64 * of(1.0)
 }
 
 /// Bytes for each vertex of what the model says of it, which is read and judged, of all windows that are run
@@ -225,7 +232,7 @@ struct Practice {
     /// Bytes of the products that were kept.
     products: usize,
     /// Products that were made out of those of the snapshot before.
-    increments: usize,
+    increments: Increments,
 }
 
 /// Trains on windows of one small graph with this many vertices, some of which count, as many windows as are
@@ -250,7 +257,7 @@ fn practise(
     let budget = Budget::new(room);
     let slots: Vec<ReuseSlots> = (0..context.span()).map(|_| ReuseSlots::new(budget.clone())).collect();
     let several = context.together[0] > 1;
-    let snapshots = Together::new(several);
+    let snapshots = Together::new(several, context.update);
     // The rows of a batch are copied from those of all vertices.
     let some = context.vertex_batches().map(|_| Arc::new((0..vertices as u32).collect::<Vec<u32>>()));
     let together = several.then_some(&snapshots);

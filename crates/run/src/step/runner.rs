@@ -114,7 +114,7 @@ impl Runner {
         let cells = cut.as_ref().map(|(cells, window)| (*cells, window));
         let after = Mutex::new(self.room(&memory, run.hand_over, cells));
         let several = run.windows.len() > 1;
-        let snapshots = Together::new(several);
+        let snapshots = Together::new(several, self.context.update);
         let together = several.then_some(&snapshots);
         let portions = self.context.portions()?;
         let seen = self.extraction().see(portions, run.steps, run.targets, run.neighbourhood, run.loaded)?;
@@ -127,6 +127,10 @@ impl Runner {
                 tape.expect_alike();
             }
             if self.context.settings.parallel.increments {
+                tape.expect_same_rows();
+            }
+            // Rows that are multiplied among others may be rounded differently.
+            if self.context.settings.parallel.increments && !self.context.settings.parallel.recompute {
                 tape.expect_repeats();
             }
             let params = replica.bind(&mut tape, run.pass.trains)?;

@@ -79,6 +79,7 @@ fn products_are_made_out_of_each_other() {
     for (model, normalisation, features, hidden, windows) in [
         ("graphsage-linear", NormalisationName::Both, Features::Learnt, 8, 1),
         ("t-gcn", NormalisationName::Right, Features::Learnt, 8, 3),
+        ("t-gcn", NormalisationName::Both, Features::Learnt, 8, 2),
         ("gcn-gru", NormalisationName::None, Features::Learnt, 8, 2),
         ("dcrnn", NormalisationName::Both, Features::Learnt, 4, 1),
         // Fewer columns than half of the features: weights come first.
@@ -96,6 +97,37 @@ fn products_are_made_out_of_each_other() {
         let whole = practise(&settings, &store);
         assert_close(model, &found, &whole);
         assert!(found != whole, "{model}: the way that was meant");
+    }
+}
+
+/// Where rows that changed are summed anew, and rows that are not kept are copied, all bits are those of no
+/// reuse at all; attention goes through one snapshot at a time.
+#[test]
+fn rows_that_are_summed_anew_have_the_bits_of_no_reuse() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = slow(9, 40, None).write(&folder.path().join("store"));
+    for (model, features, keep) in [
+        ("graphsage-linear", Features::Learnt, true),
+        ("t-gcn", Features::Learnt, true),
+        ("dcrnn", Features::Both, false),
+        ("gat-lstm", Features::Auto, true),
+        ("graphsage-linear", Features::Auto, false),
+    ] {
+        let mut settings = plain(&store, "node-regression", model);
+        (settings.data.features, settings.run.keep) = (features, keep);
+        (settings.train.window, settings.parallel.windows) = (5, 3);
+        settings.parallel.order = Order::Runs;
+        settings.parallel.recompute = true;
+        assert!(!is_alike(&settings, &store));
+        let found = practise(&settings, &store);
+        settings.parallel.increments = false;
+        assert_eq!(found, practise(&settings, &store), "{model}");
+        (settings.parallel.increments, settings.parallel.recompute) = (true, false);
+        // With features that stay and are not kept, nothing but copies is left, and rows that were not
+        // multiplied again.
+        let other = practise(&settings, &store);
+        assert_close(model, &found, &other);
+        assert!(features == Features::Auto || found != other, "{model}: there was something to recompute");
     }
 }
 

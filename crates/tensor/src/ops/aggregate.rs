@@ -5,6 +5,8 @@
 //! entries before its turn, across the ends of lines, since lines are often too short to fill the wait by
 //! themselves.
 
+use std::ops::Range;
+
 use crate::arena::Arena;
 use crate::lines::{Cut, Lines, Piece, run};
 use crate::simd::{fma, prefetch, prefetch_row, simd};
@@ -73,9 +75,23 @@ impl Sum<'_> {
 }
 
 impl Sum<'_> {
-    /// Computes the sums of one piece.
-    pub fn piece(&self, piece: &Piece, output: &mut [f32]) {
-        sum_piece(self, piece, output, false);
+    /// Computes the sums of some lines, with the bits that they have among all.
+    pub fn compute_lines(&self, arena: &Arena, lines: Range<usize>, output: &mut [f32]) {
+        let (pieces, segments) = self.lines.pieces_of(lines);
+        let mut scratch = arena.take(segments * self.width);
+        let (jobs, cuts) = self.lines.deal(&pieces, self.width, output, &mut scratch);
+        jobs.into_iter().for_each(|(piece, output)| sum_piece(self, piece, output, false));
+        add_segments(cuts, &scratch, false);
+        arena.give(scratch);
+    }
+
+    /// The same of lines that are told one by one, ascending, of those from `first` on; `output` has them all.
+    pub fn compute_some(&self, arena: &Arena, lines: &[usize], first: usize, output: &mut [f32]) {
+        for run in lines.chunk_by(|a, b| a + 1 == *b) {
+            let (Some(&begin), Some(&last)) = (run.first(), run.last()) else { continue };
+            let of_run = (begin - first) * self.width..(last + 1 - first) * self.width;
+            self.compute_lines(arena, begin..last + 1, &mut output[of_run]);
+        }
     }
 }
 

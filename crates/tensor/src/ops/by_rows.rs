@@ -13,7 +13,7 @@ use std::time::Instant;
 use rayon::prelude::*;
 
 use super::ROWS;
-use super::lazy::{Lazy, LazyRows};
+use super::lazy::{Lazy, LazyProduct, LazyRows};
 use crate::arena::{Arena, Buffer};
 use crate::clock::{Of, Within};
 use crate::error::{Error, Result, expect_input, expect_shape};
@@ -41,6 +41,8 @@ struct ByRows<'a, F> {
     counted: Option<(Vec<Of>, Mutex<Within>)>,
     /// Whether layers look for rows that they had before.
     expects_repeats: bool,
+    /// Whether products look for rows that the one before has.
+    expects_same_rows: bool,
     body: F,
 }
 
@@ -88,12 +90,23 @@ where
             tape.look_for_repeats();
         }
         let mut vars = Vec::with_capacity(inputs.len());
+        let mut last: Option<(Var, &LazyProduct<'_>)> = None;
         for (index, (&input, &wants)) in inputs.iter().zip(&self.wants_gradient).enumerate() {
             if let Some(product) = self.products.get(index).and_then(Option::as_ref) {
-                let matrix = product.clone();
-                let some = LazyRows { arena, matrix, rows: rows.clone() };
+                let of_product = match product {
+                    Lazy::Product(product) => Some(product),
+                    Lazy::Versions(_) => None,
+                };
+                let before = last.filter(|(_, before)| {
+                    self.expects_same_rows && of_product.is_some_and(|now| now.may_have_rows_of(before))
+                });
+                let (matrix, made) = (product.clone(), before.map(|(made, _)| made));
+                let before = before.map(|(_, before)| before.clone());
+                let some = LazyRows { arena, matrix, before, rows: rows.clone() };
                 // Before anything is computed of it, so that its time counts where it belongs.
-                vars.push(tape.during(self.of(index), |tape| tape.apply(some, &[]))?);
+                let var = tape.during(self.of(index), |tape| tape.apply(some, made.as_slice()))?;
+                last = of_product.map(|product| (var, product)).or(last);
+                vars.push(var);
                 continue;
             }
             let view = if index < self.by_row { input.rows(rows.clone()) } else { input };
@@ -306,6 +319,7 @@ impl<'a> Tape<'a> {
             own: Mutex::default(),
             counted,
             expects_repeats: self.expects_repeats,
+            expects_same_rows: self.expects_same_rows,
             body,
         };
         self.apply(op, &inputs)

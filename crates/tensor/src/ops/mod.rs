@@ -38,6 +38,7 @@ mod product;
 mod recurrent;
 mod recurrent_on;
 mod reduce;
+mod refresh;
 mod row_max;
 mod rows;
 mod scatter;

@@ -7,36 +7,22 @@
 //! has the degree in it because sparse rows cost more; here the vertices are a term of their own, and the
 //! break-even between the two ways has the degree below the line.
 //!
-//! The two ways differ in rounding. So what is fitted is written into the settings of the run that asked for
-//! it (`parallel.break_even`), and kept in the user's cache folder for the next one.
+//! The two ways differ in rounding: see [`super`].
 
-use std::io::Write;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use kymo_graph::generate::{self, Params};
-use kymo_graph::{Snapshot, StepEdges};
 use kymo_tensor::{Arena, Pattern, Shape, Spans, Tape, Var};
-use kymo_trace::write_whole;
 use serde::{Deserialize, Serialize};
 
-use super::profile::machine;
-use crate::config::{BreakEven, Parallel, Settings};
+use super::{DEGREES, PASSES, VERTICES, fit, numbers, snapshots, with_threads};
+use crate::config::BreakEven;
 use crate::error::{Error, Result};
-use crate::task::LeastSquares;
-use crate::workers::WorkerGroup;
 
-/// Vertices of the snapshots that are measured.
-const VERTICES: usize = 10_000;
-/// Their mean degrees.
-const DEGREES: [usize; 2] = [6, 40];
 /// The parts of their edges that change from one to the next.
 const CHANGES: [f64; 2] = [0.02, 0.5];
 /// How many there are.
 const STEPS: [usize; 2] = [3, 6];
-/// Passes over each, of which the quickest counts.
-const PASSES: usize = 3;
 
 /// What was measured of some snapshots.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -65,21 +51,12 @@ pub struct Curve {
 impl Curve {
     /// Fits relative errors; nothing where edges that are counted once seem to cost nothing.
     pub fn fit(measured: &[Measured]) -> Option<Curve> {
-        let fit = |which: usize, inputs: &dyn Fn(&Measured) -> Vec<f64>| {
-            let mut squares = LeastSquares::new(inputs(measured.first()?).len());
-            for one in measured {
-                let inputs: Vec<f64> = inputs(one).iter().map(|input| input / one.seconds[which]).collect();
-                squares.add(&inputs, 1.0);
-            }
-            let weights = squares.solve();
-            let of =
-                |one: &Measured| inputs(one).iter().zip(&weights).map(|(x, weight)| x * weight).sum::<f64>();
-            let errors = measured.iter().map(|one| (of(one) / one.seconds[which] - 1.0).abs());
-            let error = errors.sum::<f64>() / measured.len() as f64;
-            Some((weights, error))
+        let of = |which: usize, inputs: &dyn Fn(&Measured) -> Vec<f64>| {
+            let samples: Vec<_> = measured.iter().map(|one| (inputs(one), one.seconds[which])).collect();
+            fit(&samples)
         };
-        let (each, error_of_each) = fit(0, &|one| vec![one.vertices, one.edges])?;
-        let (at_once, error_at_once) = fit(1, &|one| vec![one.vertices, one.edges, one.once])?;
+        let (each, error_of_each) = of(0, &|one| vec![one.vertices, one.edges])?;
+        let (at_once, error_at_once) = of(1, &|one| vec![one.vertices, one.edges, one.once])?;
         let (each, at_once) = (each.try_into().ok()?, <[f64; 3]>::try_from(at_once).ok()?);
         let error = (error_of_each + error_at_once) / 2.0;
         (at_once[2] > 0.0).then_some(Curve { each, at_once, error })
@@ -100,13 +77,12 @@ impl Curve {
 
     /// Measures this machine with this many threads, which takes some seconds.
     pub fn of_machine(columns: usize, heads: usize, threads: usize) -> Result<Curve> {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.max(1)).build();
-        let pool = pool.map_err(|error| Error::Bug(format!("no threads to measure with: {error}")))?;
-        pool.install(|| {
+        with_threads(threads, || {
             let mut measured = Vec::new();
             for degree in DEGREES {
                 for change in CHANGES {
-                    let all = snapshots(degree, change)?;
+                    let steps = STEPS.into_iter().max().unwrap_or(1);
+                    let all = snapshots(degree, change, steps, true)?;
                     for steps in STEPS {
                         measured.push(measure(&all[..steps.min(all.len())], columns, heads)?);
                     }
@@ -120,45 +96,8 @@ impl Curve {
     }
 }
 
-/// The rows of consecutive snapshots, with a loop at every vertex.
-fn snapshots(degree: usize, change: f64) -> Result<Vec<Arc<Pattern>>> {
-    let kind = generate::find("power-law")?;
-    let steps = STEPS.into_iter().max().unwrap_or(1);
-    let params = Params {
-        vertices: VERTICES,
-        edges: VERTICES * degree,
-        steps,
-        edge_change: change,
-        features: 0,
-        ..kind.defaults()
-    };
-    let (mut snapshot, mut all) = (Snapshot::default(), Vec::new());
-    for step in generate::generate(kind, &params)? {
-        snapshot = match step?.edges {
-            StepEdges::Delta(delta) => {
-                delta.apply(&snapshot).map_err(|found| Error::Bug(found.to_string()))?
-            }
-            StepEdges::All(whole) => whole,
-        };
-        let rows = snapshot.by_target(VERTICES);
-        let (mut starts, mut places) = (vec![0], Vec::new());
-        for (vertex, pair) in rows.starts.windows(2).enumerate() {
-            let mut row = rows.columns[pair[0] as usize..pair[1] as usize].to_vec();
-            row.push(vertex as u32);
-            row.sort_unstable();
-            row.dedup();
-            places.extend(row);
-            starts.push(places.len() as u64);
-        }
-        all.push(Arc::new(Pattern::new(VERTICES, starts, places)?));
-    }
-    Ok(all)
-}
-
 /// Both ways, forward and backward; what a pattern finds out about its edges once is not counted.
 fn measure(patterns: &[Arc<Pattern>], columns: usize, heads: usize) -> Result<Measured> {
-    let number = |at: usize| (at * 7919 % 1009) as f32 / 504.5 - 1.0;
-    let numbers = |columns: usize| (0..VERTICES * columns).map(number).collect::<Vec<f32>>();
     let (scores, rows) = (numbers(heads), numbers(columns));
     let spans = Arc::new(Spans::new(patterns)?);
     let (arena, mut seconds) = (Arena::new(), [f64::MAX; 2]);
@@ -200,78 +139,6 @@ fn measure(patterns: &[Arc<Pattern>], columns: usize, heads: usize) -> Result<Me
     })
 }
 
-/// What a curve depends on, apart from the snapshots.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Key {
-    kymo: String,
-    machine: String,
-    /// Columns, heads, and workers that share the machine.
-    sizes: [usize; 3],
-}
-
-/// A file of the cache.
-#[derive(Serialize, Deserialize)]
-struct Kept {
-    key: Key,
-    curve: Curve,
-}
-
-impl Kept {
-    fn path(folder: &Path, key: &Key) -> PathBuf {
-        let text = serde_json::to_vec(key).unwrap_or_default();
-        folder.join(format!("curve-{:08x}.json", crc32fast::hash(&text)))
-    }
-
-    /// What is kept for a key. A file that cannot be used is made anew.
-    fn read(folder: &Path, key: &Key) -> Option<Curve> {
-        let kept: Kept = serde_json::from_slice(&std::fs::read(Kept::path(folder, key)).ok()?).ok()?;
-        (kept.key == *key).then_some(kept.curve)
-    }
-
-    fn write(&self, folder: &Path) -> Result<()> {
-        std::fs::create_dir_all(folder).map_err(Error::resource("cannot make", folder))?;
-        Ok(write_whole(&Kept::path(folder, &self.key), |file| {
-            serde_json::to_writer_pretty(&mut *file, self)?;
-            file.write_all(b"\n")
-        })?)
-    }
-}
-
-/// The settings with the break-even of this machine where they ask for it: that of an earlier run, or one
-/// that is measured now. What the first process finds holds for all.
-pub fn fitted(settings: Settings, endpoints: &[Arc<WorkerGroup>]) -> Result<Settings> {
-    if settings.parallel.known_break_even()?.is_some() {
-        return Ok(settings);
-    }
-    let find = || -> Result<String> { Ok(curve(&settings)?.break_even().to_string()) };
-    let found = match endpoints {
-        [alone] if alone.size() > 1 => {
-            let told = if alone.leads() { find()?.into_bytes() } else { Vec::new() };
-            String::from_utf8(alone.broadcast(told)?)
-                .map_err(|_| Error::peer(0, "said something that makes no sense"))?
-        }
-        // All workers are threads of this process.
-        _ => find()?,
-    };
-    Ok(Settings { parallel: Parallel { break_even: found, ..settings.parallel }, ..settings })
-}
-
-/// The curve of this machine for what a model is made of.
-fn curve(settings: &Settings) -> Result<Curve> {
-    let (model, workers) = (&settings.model, settings.parallel.workers.max(1));
-    let threads = (rayon::current_num_threads() / workers).max(1);
-    let (version, sizes) = (env!("CARGO_PKG_VERSION").into(), [model.hidden, model.heads, workers]);
-    let key = Key { kymo: version, machine: machine(threads), sizes };
-    let folder = kymo_tensor::cache::folder();
-    if let Some(curve) = folder.as_deref().and_then(|folder| Kept::read(folder, &key)) {
-        return Ok(curve);
-    }
-    let kept = Kept { curve: Curve::of_machine(model.hidden, model.heads, threads)?, key };
-    // What cannot be kept is measured again by the next run.
-    folder.iter().for_each(|folder| drop(kept.write(folder)));
-    Ok(kept.curve)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -305,7 +172,7 @@ mod tests {
     /// What both ways compute, and how much of it is counted.
     #[test]
     fn snapshots_are_measured_both_ways() {
-        let all = snapshots(6, 0.5).unwrap();
+        let all = snapshots(6, 0.5, 6, true).unwrap();
         assert_eq!(all.len(), 6);
         let one = measure(&all[..3], 8, 2).unwrap();
         assert_eq!((one.vertices, one.edges), (3e4, all[..3].iter().map(|p| p.entries() as f64).sum()));
@@ -313,29 +180,5 @@ mod tests {
         let share = one.once / one.edges;
         assert!((0.4..0.67).contains(&share), "{share}");
         assert!(one.seconds.iter().all(|seconds| (1e-6..60.0).contains(seconds)));
-    }
-
-    #[test]
-    fn what_was_fitted_is_kept_under_its_key() {
-        let folder = tempfile::tempdir().unwrap();
-        let cache = folder.path().join("deep/kymo");
-        let key = Key { kymo: "1".into(), machine: "an abacus".into(), sizes: [64, 4, 1] };
-        assert_eq!(Kept::read(&cache, &key), None);
-        Kept { key: key.clone(), curve: CURVE }.write(&cache).unwrap();
-        assert_eq!(Kept::read(&cache, &key), Some(CURVE));
-        let other = Key { sizes: [64, 4, 2], ..key.clone() };
-        std::fs::copy(Kept::path(&cache, &key), Kept::path(&cache, &other)).unwrap();
-        assert_eq!(Kept::read(&cache, &other), None);
-        std::fs::write(Kept::path(&cache, &key), "{").unwrap();
-        assert_eq!(Kept::read(&cache, &key), None);
-    }
-
-    #[test]
-    fn numbers_are_left_alone() {
-        let mut settings = Settings::default();
-        settings.parallel.break_even = "0.2".into();
-        assert_eq!(fitted(settings.clone(), &[]).unwrap(), settings);
-        settings.parallel.break_even = "soon".into();
-        assert!(fitted(settings, &[]).is_err());
     }
 }
