@@ -334,18 +334,21 @@ def verdict(row):
 
 def summary(cases, rows):
     """How often the model is ahead, and of what there is no figure."""
+    groups = {}
+    for row in rows:
+        groups.setdefault(row["name"], []).append((row["data"], standing(row)[0]))
+    if all(len(group) == 1 for group in groups.values()):
+        groups = {"all": [(f"{name} on {data}", found) for name, [(data, found)] in groups.items()]}
     lines = []
-    names = list(dict.fromkeys(row["name"] for row in rows))
-    for name in names:
-        mine = [(row["data"], standing(row)[0]) for row in rows if row["name"] == name]
+    for name, group in groups.items():
 
         def there(which):
-            data = [data for data, found in mine if found == which]
+            data = [data for data, found in group if found == which]
             return f"{len(data)} ({', '.join(data)})" if data else "0"
 
-        ahead = sum(found == "ahead" for _, found in mine)
+        ahead = sum(found == "ahead" for _, found in group)
         lines.append(
-            f"- {name}: ahead of every baseline on {ahead} of {len(mine)}, by the metric that decides and by "
+            f"- {name}: ahead of every baseline on {ahead} of {len(group)}, by the metric that decides and by "
             f"at least a standard deviation; within a deviation of the best baseline on {there('within')}; "
             f"behind one on {there('behind')}."
         )
