@@ -82,6 +82,7 @@ impl Settings {
         self.task.past_values()?;
         strategy::find(&self.parallel.strategy)?;
         self.parallel.known_break_even()?;
+        self.link.edgebank_memory()?;
         self.stale_rule()?;
         self.check_averaging()?;
         size("run.reservoir", &self.run.reservoir)?;
