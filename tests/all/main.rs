@@ -13,6 +13,7 @@ mod outputs;
 mod predict;
 #[cfg(unix)]
 mod process;
+mod published;
 mod python;
 mod real_data;
 mod rooms;

@@ -26,6 +26,31 @@ fn data_without_what_the_task_needs_is_refused() {
     assert!(error.starts_with("split: 1 samples cannot be divided"), "{error}");
 }
 
+/// What is a share or a count of events is refused where a store does not know them.
+#[test]
+fn events_are_asked_about_only_where_they_are_known() {
+    let bench = Bench::new();
+    bench.make_weighted();
+    bench.make_small();
+    let refused = |store: &str, setting: &str| {
+        bench.refused(&format!("train {store} --task link-prediction --set {setting} -o run"))
+    };
+    let error = refused("weighted", "link.weigh=events");
+    assert!(error.starts_with("link.weigh: found \"events\", but the weights of"), "{error}");
+    assert!(error.contains("has an edge of weight") && error.contains("--weight count"), "{error}");
+    let error = refused("small", "link.edgebank_window=3x");
+    assert!(error.starts_with("link.edgebank_window: found '3x', expected auto"), "{error}");
+    let rows: String = (0..900).map(|i| format!("{} {} {i}\n", i % 7, i * i % 5)).collect();
+    bench.file("events.txt", rows);
+    bench.done("ingest events.txt --format snap --events 30 -o events");
+    let settings = "--set link.weigh=events --set split.by=events --set link.edgebank_window=15%";
+    let summary = bench.json(&format!("train events --task link-prediction {settings} --epochs 1 -o run"));
+    let slices = summary["test"]["slices"].as_array().unwrap();
+    let events: u64 = slices.iter().map(|slice| slice["count"].as_u64().unwrap()).sum();
+    // The 85th percent of 900 events ends in the 26th of 30 steps.
+    assert_eq!(events, 4 * 30);
+}
+
 /// A step that goes to infinity ends the run; what came before can still be used.
 #[test]
 fn a_loss_that_is_no_number_ends_the_run_and_not_its_checkpoint() {

@@ -20,7 +20,7 @@ impl Metric for MrrTgb {
         "mean over all links of 1/rank among other targets of their source, ties ranked in the middle: up \
          to half are targets it had in training and has not now, the rest are drawn from all targets of the \
          data that it had neither in training nor has now, none twice, all of them where there are too few \
-         (TGB)"
+         (TGB, which asks about every event of a link, as link.weigh=events does)"
     }
 
     fn needs(&self) -> Needs {

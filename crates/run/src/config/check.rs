@@ -83,6 +83,7 @@ impl Settings {
         strategy::find(&self.parallel.strategy)?;
         self.parallel.known_break_even()?;
         self.parallel.known_change_costs()?;
+        self.link.edgebank_memory()?;
         self.stale_rule()?;
         self.check_averaging()?;
         size("run.reservoir", &self.run.reservoir)?;

@@ -2,6 +2,7 @@
 //! of the rest of this crate but its errors.
 
 mod averaging;
+mod benchmark;
 pub(crate) mod break_even;
 pub mod bytes;
 pub(crate) mod change_costs;
@@ -14,11 +15,14 @@ pub mod machine;
 mod names;
 pub mod overlay;
 mod settings;
+mod split;
 mod stale;
 
 pub use averaging::Averaging;
+pub use benchmark::{Memory, Weigh};
 pub use break_even::BreakEven;
 pub use bytes::memory;
 pub use names::*;
 pub use settings::*;
+pub use split::{Split, SplitBy};
 pub use stale::StaleRule;

@@ -6,7 +6,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::averaging::Averaging;
+use super::benchmark::Weigh;
 use super::describe::{Choice, Kind, Section, Setting, choice, section, sections};
+use super::split::Split;
 
 sections! {
     /// Everything that decides what a run computes.
@@ -281,6 +283,12 @@ section! {
         /// Steps that baselines with a memory of some time look back (edgebank-window, popular,
         /// common-neighbours); 0: those of a window.
         baseline_window: usize = 0,
+        /// How far back edgebank-window remembers: baseline_window (auto), a number of steps, a share of the
+        /// time of the training part such as 15% (the Temporal Graph Benchmark's), or a time such as 3d. A
+        /// step is remembered while its end is.
+        edgebank_window: String = "auto".into(),
+        /// What mrr-tgb, auc and average-precision ask about.
+        weigh: Weigh = Weigh::Edges,
         /// Whether the decoder sees the past of a pair beside the two embeddings: when and how often it was
         /// linked, in either direction, neighbours that both had lately (baseline_window), and how popular
         /// the target was.
@@ -461,16 +469,6 @@ section! {
         schedule_every: usize = 10,
         /// What all random numbers follow from.
         seed: u64 = 1,
-    }
-}
-
-section! {
-    /// Which steps are for what: shares in the order of time, or of vertices where classes never change.
-    Split {
-        /// The share that is trained on.
-        train: f64 = 0.7,
-        /// The share that decides when to stop; the rest is for the test.
-        validation: f64 = 0.15,
     }
 }
 

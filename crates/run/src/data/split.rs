@@ -7,9 +7,9 @@
 
 use std::ops::Range;
 
-use kymo_graph::Step;
+use kymo_graph::{Step, Store};
 
-use crate::config::{Mode, Settings};
+use crate::config::{Mode, Settings, SplitBy};
 use crate::error::{Error, Result};
 
 /// A part of the data.
@@ -48,7 +48,34 @@ impl Split {
     pub fn by_time(samples: usize, settings: &Settings) -> Result<Split> {
         let bound = |share: f64| (samples as f64 * share + 1e-9) as usize;
         let first = bound(settings.split.train);
-        let second = bound(settings.split.train + settings.split.validation).max(first + 1);
+        let second = bound(settings.split.train + settings.split.validation);
+        Split::cut(samples, first, second, settings)
+    }
+
+    /// The samples of a store of which the furthest value that is predicted lies `horizon` steps ahead,
+    /// divided in the order of time: by steps, or by events.
+    pub fn of_store(store: &Store, horizon: usize, settings: &Settings) -> Result<Split> {
+        let (steps, samples) = (store.steps(), store.steps().saturating_sub(horizon));
+        if settings.split.by == SplitBy::Steps {
+            return Split::by_time(samples, settings);
+        }
+        let events = (0..steps).map(|t| Ok(store.events(t)?)).collect::<Result<Vec<u64>>>()?;
+        if events.iter().all(|&count| count == 0) {
+            let problem = format!(
+                "found \"events\", but {} was not made from events; choose \"steps\"",
+                store.path().display()
+            );
+            return Err(Error::settings("split.by", problem));
+        }
+        let bound = |share: f64| steps_with(&events, share).saturating_sub(horizon);
+        let [first, second] =
+            [settings.split.train, settings.split.train + settings.split.validation].map(bound);
+        Split::cut(samples, first, second, settings)
+    }
+
+    /// Samples for training, those from `first` on for validation, and those from `second` on for the test.
+    fn cut(samples: usize, first: usize, second: usize, settings: &Settings) -> Result<Split> {
+        let second = second.max(first + 1);
         if first == 0 || second >= samples {
             let (train, validation) = (first, second.min(samples) - first.min(samples));
             let problem = format!(
@@ -109,9 +136,82 @@ impl Split {
     }
 }
 
+/// How many steps begin no later than a share of all events ends. Where the events of a step are ordered by
+/// time, this is where the Temporal Graph Benchmark cuts: at a quantile of their times, and steps stay whole.
+fn steps_with(events: &[u64], share: f64) -> usize {
+    let all: u64 = events.iter().sum();
+    // The place of a quantile among n values is that share of n - 1; sums of shares are not exact.
+    let place = share * all.saturating_sub(1) as f64 + 1e-6;
+    let mut before = 0;
+    let begins = events.iter().map(|count| {
+        before += count;
+        before - count
+    });
+    begins.take_while(|&begin| begin as f64 <= place).count()
+}
+
 #[cfg(test)]
 mod tests {
+    use kymo_graph::store::{Plan, Writer};
+    use kymo_graph::{Ids, StepData};
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        /// The definition, event by event: what comes after the quantile of all times begins a later part,
+        /// unless it shares its step with the quantile.
+        #[test]
+        fn events_are_divided_at_their_quantiles(
+            counts in prop::collection::vec(0u64..6, 1..20), percent in 1usize..100,
+        ) {
+            let steps: Vec<usize> =
+                (0..).zip(&counts).flat_map(|(step, &count)| vec![step; count as usize]).collect();
+            prop_assume!(!steps.is_empty());
+            // The quantile lies between these two; only events after it are later.
+            let at = (percent * (steps.len() - 1)) / 100;
+            let last = steps[at];
+            let later = steps.iter().copied().find(|&step| step > last);
+            let found = steps_with(&counts, percent as f64 / 100.0);
+            prop_assert!(found > last, "the step of the quantile is cut off");
+            prop_assert!(later.is_none_or(|later| found <= later), "a later step is taken in");
+        }
+    }
+
+    #[test]
+    fn a_share_of_events_is_no_share_of_steps() {
+        // 70 % of 100 events end in the third step, 85 % in the fourth.
+        assert_eq!([0.7, 0.7 + 0.15].map(|share| steps_with(&[50, 10, 15, 15, 2, 2, 2, 4], share)), [3, 4]);
+        assert_eq!(steps_with(&[1, 0, 0, 1], 0.5), 1, "steps without events belong to what comes next");
+    }
+
+    #[test]
+    fn stores_are_divided_by_events_where_they_have_some() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = |name: &str, events: &[u64]| {
+            let mut writer = Writer::create(&folder.path().join(name), false).unwrap();
+            writer.plan(Plan { directed: true, ..Plan::default() });
+            writer.add_vertices(&Ids::Number(vec![1])).unwrap();
+            for &events in events {
+                writer.push(StepData { events, ..StepData::default() }).unwrap();
+            }
+            writer.finish().unwrap()
+        };
+        let mut settings = Settings::default();
+        settings.train.window = 1;
+        let many = store("many", &[50, 10, 15, 15, 2, 2, 2, 4]);
+        let parts = |settings: &Settings, horizon| {
+            Split::of_store(&many, horizon, settings).map(|split| Part::ALL.map(|part| split.samples(part)))
+        };
+        assert_eq!(parts(&settings, 1).unwrap(), [0..4, 4..5, 5..7]);
+        settings.split.by = SplitBy::Events;
+        // Steps 3, 4 and those after: each is what the sample before it is asked about.
+        assert_eq!(parts(&settings, 1).unwrap(), [0..2, 2..3, 3..7]);
+        assert_eq!(parts(&settings, 2).unwrap(), [0..1, 1..2, 2..6]);
+        assert!(parts(&settings, 3).unwrap_err().to_string().contains("cannot be divided"));
+        let error = Split::of_store(&store("none", &[0; 9]), 1, &settings).unwrap_err().to_string();
+        assert!(error.starts_with("split.by: ") && error.contains("was not made from events"), "{error}");
+    }
 
     #[test]
     fn samples_are_dealt_out_in_order_without_gaps() {

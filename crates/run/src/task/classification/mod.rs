@@ -62,7 +62,7 @@ impl Task for Classification {
         }
         let (split, horizon, fixed) = if labels.per_step {
             let horizon = settings.task.horizon;
-            (Split::by_time(store.steps().saturating_sub(horizon), settings)?, horizon, None)
+            (Split::of_store(store, horizon, settings)?, horizon, None)
         } else {
             let fixed = store.fixed()?;
             let parts = deal_out(&fixed.classes, &fixed.splits, settings);

@@ -44,7 +44,7 @@ impl Task for EdgeClassification {
 
     fn open(&self, store: &Arc<Store>, settings: &Settings) -> Result<Box<dyn Goal>> {
         one_horizon(self, settings)?;
-        let split = Split::by_time(store.steps().saturating_sub(1), settings)?;
+        let split = Split::of_store(store, 1, settings)?;
         let survey = Survey::new(store, trained_on(&split))?;
         survey.check(store, "classes")?;
         let classes = Classes::new(&survey, settings.edge.classes, store)?;

@@ -42,7 +42,7 @@ impl Task for EdgeRegression {
 
     fn open(&self, store: &Arc<Store>, settings: &Settings) -> Result<Box<dyn Goal>> {
         one_horizon(self, settings)?;
-        let split = Split::by_time(store.steps().saturating_sub(1), settings)?;
+        let split = Split::of_store(store, 1, settings)?;
         Survey::new(store, trained_on(&split))?.check(store, "values")?;
         let values = Values::measure(store, &split, settings)?;
         Ok(Box::new(Edges::open(store, settings, split, Box::new(values))?))

@@ -47,7 +47,7 @@ pub(super) fn store_of(folder: &Path, vertices: usize, steps: &Steps, directed: 
     writer.add_vertices(&Ids::Number((0..vertices as u64).collect())).unwrap();
     for step in steps {
         let edges = StepEdges::All(Snapshot::from_edges(edges(step)));
-        writer.push(StepData { edges, ..StepData::default() }).unwrap();
+        writer.push(StepData { edges, events: step.len() as u64, ..StepData::default() }).unwrap();
     }
     writer.finish().unwrap()
 }

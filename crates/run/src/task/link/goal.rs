@@ -15,13 +15,15 @@ use rayon::prelude::*;
 
 use super::super::{Goal, Says, Table, Tallies, Task, Truths, one_horizon};
 use crate::config::machine::{Need, require};
-use crate::config::{LINK_PREDICTION, Link, Settings};
+use crate::config::{LINK_PREDICTION, Link, Settings, Weigh};
 use crate::data::{Part, Split, largest_step};
 use crate::error::{Error, Result};
 use crate::forward::{Forward, Loss, Outputs};
 use crate::random::Random;
 use crate::task::link::decoder::{self, Decoder, NAMES};
+use crate::task::link::events;
 use crate::task::link::judge::Scorer;
+use crate::task::link::lookback::Lookback;
 use crate::task::link::pasts::{FACTS, Pasts};
 use crate::task::link::rules::{self, Past};
 use crate::task::link::tgb::Judged;
@@ -78,7 +80,7 @@ impl Links {
             0 => settings.train.window,
             steps => steps,
         };
-        let split = Split::by_time(store.steps().saturating_sub(1), settings)?;
+        let split = Split::of_store(store, 1, settings)?;
         let pasts = Pasts::new(store, window)?;
         let mut targets = pasts.along.seen_targets(store.steps()).to_vec();
         targets.sort_unstable();
@@ -93,9 +95,13 @@ impl Links {
                 0 => None,
                 steps => Some(Recent::new(store, steps)?),
             },
-            edges: largest_step(store)?,
+            edges: match settings.link.weigh {
+                Weigh::Edges => largest_step(store)?,
+                Weigh::Events => events::counted(store)?,
+            },
             store: store.clone(),
             link: settings.link.clone(),
+            lookback: Lookback::new(store, &settings.link, window, last)?,
             window,
             seed: settings.train.seed,
             validation: Mutex::default(),
@@ -106,7 +112,7 @@ impl Links {
 /// The task on one store.
 pub(super) struct Links {
     pub(super) store: Arc<Store>,
-    /// Edges of a large step.
+    /// Edges of a large step, or its events where those are asked about.
     edges: u64,
     pub(super) split: Split,
     pub(super) pasts: Pasts,
@@ -119,6 +125,8 @@ pub(super) struct Links {
     pub(super) link: Link,
     /// Steps that count as recent for baselines.
     window: usize,
+    /// Steps that EdgeBank with a window remembers.
+    lookback: Lookback,
     pub(super) seed: u64,
     pub(super) validation: Mutex<BTreeMap<(Step, bool), Arc<Judged>>>,
 }
@@ -137,7 +145,8 @@ impl Links {
                 let kind = rules::ALL.iter().find(|kind| kind.name == name);
                 let unknown = || Error::settings("baseline", format!("there is none called {name}"));
                 let (history, vertices) = (&self.pasts.along, self.store.vertices());
-                let past = Past { history, t, window: self.window, vertices };
+                let (window, memory) = (self.window, self.lookback.at(t));
+                let past = Past { history, t, window, memory, vertices };
                 Scorer::Rule((kind.ok_or_else(unknown)?.at)(past))
             }
         })
@@ -246,7 +255,7 @@ impl Goal for Links {
     }
 
     fn held_bytes(&self) -> u64 {
-        self.pasts.bytes()
+        self.pasts.bytes() + self.lookback.bytes()
     }
 
     fn scored_pairs(&self, metrics: &[&dyn Metric]) -> f64 {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use kymo_graph::{Edge, Step, Vertex};
+use kymo_graph::{Edge, Snapshot, Step, Vertex};
 use kymo_model::metric::{Evidence, Needs};
 use rayon::prelude::*;
 
@@ -15,6 +15,7 @@ use super::goal::Links;
 use super::rules::Rule;
 use super::tgb::{Judged, Known};
 use super::{BySource, Purpose};
+use crate::config::Weigh;
 use crate::data::Part;
 use crate::error::Result;
 
@@ -57,7 +58,7 @@ impl Scorer<'_> {
 impl Links {
     /// The links that are judged, and targets that are none. Those of the validation are the same after every
     /// epoch, so they are drawn once and kept.
-    fn judged(&self, sample: Step, edges: &[Edge], part: Part, balanced: bool) -> Arc<Judged> {
+    fn judged(&self, sample: Step, snapshot: &Snapshot<'_>, part: Part, balanced: bool) -> Arc<Judged> {
         let kept = || self.validation.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if let (Part::Validation, Some(judged)) = (part, kept().get(&(sample, balanced))) {
             return judged.clone();
@@ -66,23 +67,24 @@ impl Links {
             Part::Validation => self.link.validate_positives,
             Part::Train | Part::Test => self.link.evaluate_positives,
         };
-        let sampler = self.sampler(self.seed);
-        let links = sampler.choose(edges, most, Purpose::Judge, sample);
+        let (sampler, edges) = (self.sampler(self.seed), &snapshot.edges[..]);
+        let links = || sampler.choose(edges, most, Purpose::Judge, sample);
         let each = self.link.evaluate_negatives;
-        let judged = Arc::new(match balanced {
-            true => {
+        // Within training, what it has seen is what it has seen so far.
+        let trained = self.split.samples(Part::Train).end.min(sample);
+        let known = Known { targets: &self.targets, trained };
+        let judged = Arc::new(match (balanced, self.link.weigh) {
+            (true, _) => {
+                let links = links();
                 let mut targets = Vec::new();
                 sampler.absent_targets(sample, edges, &links, each, self.link.historical, &mut targets);
                 sampler.balance(sample, edges, &links, each, &mut targets);
                 Judged::even(links, each, targets)
             }
-            false => {
-                // Within training, what it has seen is what it has seen so far.
-                let known = Known {
-                    targets: &self.targets,
-                    trained: self.split.samples(Part::Train).end.min(sample),
-                };
-                sampler.as_tgb(sample, edges, links, each, known)
+            (false, Weigh::Edges) => sampler.as_tgb(sample, edges, links(), each, known),
+            (false, Weigh::Events) => {
+                let events = sampler.choose_events(snapshot, most, Purpose::Judge, sample);
+                sampler.events_as_tgb(sample, &events, each, known)
             }
         });
         if part == Part::Validation {
@@ -94,12 +96,12 @@ impl Links {
     fn judge_sampled(
         &self,
         sample: Step,
-        edges: &[Edge],
+        snapshot: &Snapshot<'_>,
         (part, needs): (Part, Needs),
         scorer: &Scorer<'_>,
         tallies: &mut Tallies,
     ) {
-        let judged = &*self.judged(sample, edges, part, needs == Needs::Balanced);
+        let judged = &*self.judged(sample, snapshot, part, needs == Needs::Balanced);
         let links = judged.links.iter();
         let pairs: Vec<(Vertex, Vertex)> = links.map(|link| (link.source(), link.target())).collect();
         let present = score(scorer, &pairs, tallies);
@@ -166,7 +168,7 @@ impl Links {
         let scorer = scorer(sample)?;
         for needs in [Needs::Sampled, Needs::Balanced] {
             if tallies.want(needs) {
-                self.judge_sampled(sample, &snapshot.edges, (part, needs), &scorer, tallies);
+                self.judge_sampled(sample, &snapshot, (part, needs), &scorer, tallies);
             }
         }
         if tallies.want(Needs::PerSource) {

@@ -10,11 +10,13 @@ mod attack_tests;
 mod by_source;
 mod decoder;
 mod edgebank;
+mod events;
 #[cfg(test)]
 mod fixture;
 mod goal;
 mod history;
 mod judge;
+mod lookback;
 mod pasts;
 mod recent;
 mod rules;

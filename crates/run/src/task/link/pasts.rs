@@ -62,7 +62,8 @@ impl Pasts {
         let kept = || self.lately.lock().unwrap_or_else(PoisonError::into_inner);
         let found = kept().get(&t).cloned();
         let lately = found.unwrap_or_else(|| {
-            let past = Past { history: &self.along, t, window: self.window, vertices: self.vertices };
+            let (window, vertices) = (self.window, self.vertices);
+            let past = Past { history: &self.along, t, window, memory: window, vertices };
             let made =
                 Arc::new(Lately { popular: Popular::recently(past), common: CommonNeighbours::new(past) });
             let mut kept = kept();

@@ -28,6 +28,8 @@ pub struct Past<'a> {
     pub t: Step,
     /// Steps that count as recent, that one included.
     pub window: usize,
+    /// Steps that EdgeBank with a window remembers, that one included.
+    pub memory: usize,
     /// How many vertices there are.
     pub vertices: usize,
 }
@@ -45,7 +47,7 @@ pub const ALL: &[Kind] = &[
     Kind { name: "edgebank", at: |past| Box::new((EdgeBank::new(past.history), past.t)) },
     Kind {
         name: "edgebank-window",
-        at: |past| Box::new((EdgeBank::windowed(past.history, past.window as u32), past.t)),
+        at: |past| Box::new((EdgeBank::windowed(past.history, past.memory as u32), past.t)),
     },
     Kind { name: "popular", at: |past| Box::new(Popular::recently(past)) },
     Kind { name: "preferential-attachment", at: |past| Box::new(Attachment::new(past)) },
@@ -215,7 +217,14 @@ mod tests {
     use super::*;
 
     /// The definitions, in sets.
-    fn plain(name: &str, steps: &Steps, (u, v): (Vertex, Vertex), t: Step, window: usize) -> f32 {
+    fn plain(
+        name: &str,
+        steps: &Steps,
+        (u, v): (Vertex, Vertex),
+        t: Step,
+        [window, memory]: [usize; 2],
+    ) -> f32 {
+        let remembered = &steps[(t + 1).saturating_sub(memory)..=t];
         let recent = &steps[(t + 1).saturating_sub(window)..=t];
         let all: BTreeSet<_> = steps[..=t].iter().flatten().copied().collect();
         let linked = |vertex: Vertex| -> BTreeSet<Vertex> {
@@ -226,7 +235,7 @@ mod tests {
         };
         match name {
             "edgebank" => f32::from(u8::from(all.contains(&(u, v)))),
-            "edgebank-window" => f32::from(u8::from(recent.iter().any(|step| step.contains(&(u, v))))),
+            "edgebank-window" => f32::from(u8::from(remembered.iter().any(|step| step.contains(&(u, v))))),
             "popular" => recent.iter().flatten().filter(|pair| pair.1 == v).count() as f32,
             "preferential-attachment" => {
                 let outward = all.iter().filter(|pair| pair.0 == u).count() + 1;
@@ -243,16 +252,16 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
-        fn scores_are_those_of_sets(steps in steps(1..7), window in 0usize..5) {
+        fn scores_are_those_of_sets(steps in steps(1..7), window in 0usize..5, memory in 0usize..5) {
             let history = history(&steps);
             for t in 0..steps.len() {
                 for kind in ALL {
-                    let rule = (kind.at)(Past { history: &history, t, window, vertices: VERTICES });
+                    let rule = (kind.at)(Past { history: &history, t, window, memory, vertices: VERTICES });
                     for u in 0..VERTICES as Vertex {
                         let mut row = [f32::NAN; VERTICES];
                         rule.row(u, &mut row);
                         for v in 0..VERTICES as Vertex {
-                            let expected = plain(kind.name, &steps, (u, v), t, window);
+                            let expected = plain(kind.name, &steps, (u, v), t, [window, memory]);
                             prop_assert_eq!(rule.score(u, v), expected, "{}", kind.name);
                             prop_assert_eq!(row[v as usize], expected, "{}", kind.name);
                         }

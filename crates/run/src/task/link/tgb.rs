@@ -6,13 +6,15 @@
 //! ever has, without those that `u` had in the training part or has at the time of the link. No target comes
 //! twice, and where there are fewer than are asked for, all of them are taken.
 //!
-//! Here a time is a step: what TGB does for a time stamp is done for a snapshot. Targets are those that have
-//! an edge to them in some step; TGB takes all ids from the smallest such one to the largest.
+//! Here a time is a step: what TGB does for a time stamp is done for a snapshot, whose edges are links once
+//! each, or as often as they occur ([`super::events`]). Targets are those that have an edge to them in some
+//! step; TGB takes all ids from the smallest such one to the largest.
 
 use kymo_graph::snapshot::{Edge, Step, Vertex};
 use rayon::prelude::*;
 
 use super::sample::{Purpose, Sampler};
+use crate::random::Random;
 
 /// Links, and for each of them targets that are none.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -32,6 +34,16 @@ impl Judged {
         Judged { links, starts, targets }
     }
 
+    /// Links that have these targets, row after row.
+    pub fn of_rows(links: Vec<Edge>, rows: Vec<Vec<Vertex>>) -> Judged {
+        let mut starts = vec![0];
+        starts.extend(rows.iter().scan(0, |end, row| {
+            *end += row.len();
+            Some(*end)
+        }));
+        Judged { links, starts, targets: rows.concat() }
+    }
+
     /// The sources of all pairs, in the order of `targets`.
     pub fn sources(&self) -> impl Iterator<Item = Vertex> + '_ {
         let rows = self.links.iter().zip(self.starts.windows(2));
@@ -49,7 +61,7 @@ pub struct Known<'a> {
 }
 
 /// What a source has to do with the targets.
-struct Source {
+pub(super) struct Source {
     /// Those of training that it has not now.
     historical: Vec<Vertex>,
     /// The places, among all targets and ascending, of those that are not drawn at random.
@@ -66,6 +78,26 @@ impl Source {
             if self.taken[middle] - middle <= n { low = middle + 1 } else { high = middle }
         }
         n + low
+    }
+
+    /// Up to `each` targets, drawn by these numbers: random ones, then historical ones.
+    pub(super) fn row(&self, draws: [Random; 2], each: usize, known: Known<'_>) -> Vec<Vertex> {
+        let historical = (each / 2).min(self.historical.len());
+        let free = known.targets.len() - self.taken.len();
+        let wanted = (each - historical).min(free);
+        let at = |n: usize| known.targets[self.free(n)];
+        let mut row: Vec<Vertex> = match wanted == free {
+            true => (0..free).map(at).collect(),
+            false => draws[0].distinct(wanted, free).into_iter().map(at).collect(),
+        };
+        if !row.is_empty() {
+            // Every one of them is as likely to be the first, which some metrics look at alone.
+            let first = draws[0].below(row.len(), u64::MAX);
+            row.swap(0, first);
+        }
+        let drawn = draws[1].distinct(historical, self.historical.len());
+        row.extend(drawn.iter().map(|&n| self.historical[n]));
+        row
     }
 }
 
@@ -86,35 +118,15 @@ impl Sampler<'_> {
             let Some(source) = sources.binary_search(&link.source()).ok().map(|at| &of[at]) else {
                 return Vec::new();
             };
-            let historical = (each / 2).min(source.historical.len());
-            let free = known.targets.len() - source.taken.len();
-            let (wanted, draws) = ((each - historical).min(free), self.draws(Purpose::Absent, t, link.key()));
-            let mut row: Vec<Vertex> = match wanted == free {
-                true => (0..free).map(|n| known.targets[source.free(n)]).collect(),
-                false => {
-                    draws.distinct(wanted, free).iter().map(|&n| known.targets[source.free(n)]).collect()
-                }
-            };
-            if !row.is_empty() {
-                // Every one of them is as likely to be the first, which some metrics look at alone.
-                let first = draws.below(row.len(), u64::MAX);
-                row.swap(0, first);
-            }
-            let draws = self.draws(Purpose::Historical, t, link.key());
-            let drawn = draws.distinct(historical, source.historical.len());
-            row.extend(drawn.iter().map(|&n| source.historical[n]));
-            row
+            let draws = [Purpose::Absent, Purpose::Historical].map(|what| self.draws(what, t, link.key()));
+            source.row(draws, each, known)
         };
         let rows: Vec<Vec<Vertex>> = links.par_iter().map(row).collect();
-        let mut starts = vec![0];
-        starts.extend(rows.iter().scan(0, |end, row| {
-            *end += row.len();
-            Some(*end)
-        }));
-        Judged { links, starts, targets: rows.concat() }
+        Judged::of_rows(links, rows)
     }
 
-    fn source(&self, source: Vertex, by_source: &[Edge], known: Known<'_>) -> Source {
+    /// What a source has to do with the targets; `by_source` has what it is linked to now, turned round.
+    pub(super) fn source(&self, source: Vertex, by_source: &[Edge], known: Known<'_>) -> Source {
         let from = by_source.partition_point(|edge| edge.target() < source);
         let now: Vec<Vertex> = by_source[from..]
             .iter()

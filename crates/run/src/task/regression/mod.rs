@@ -76,7 +76,7 @@ impl Task for Regression {
         }
         let horizons = settings.task.all_horizons()?;
         let furthest = horizons.last().copied().unwrap_or(1);
-        let split = Split::by_time(store.steps().saturating_sub(furthest), settings)?;
+        let split = Split::of_store(store, furthest, settings)?;
         let mut goal = Values {
             store: store.clone(),
             degrees,
