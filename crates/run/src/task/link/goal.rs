@@ -71,7 +71,7 @@ impl Links {
         }
         // Of every change a place in a list that is sorted, and of every pair what came of it, in one
         // direction or both.
-        let each = if store.manifest().directed { 100 } else { 60 };
+        let each = if store.manifest().directed { 108 } else { 64 };
         let history = (store.structure_bytes()? / EDGE_BYTES).saturating_mul(each);
         require("the history of all pairs", history, "cut the data into fewer or later steps")?;
         let window = match settings.link.baseline_window {

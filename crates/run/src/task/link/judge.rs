@@ -70,12 +70,7 @@ impl Links {
         let links = sampler.choose(edges, most, Purpose::Judge, sample);
         let each = self.link.evaluate_negatives;
         let judged = Arc::new(match balanced {
-            true => {
-                let mut targets = Vec::new();
-                sampler.absent_targets(sample, edges, &links, each, self.link.historical, &mut targets);
-                sampler.balance(sample, edges, &links, each, &mut targets);
-                Judged::even(links, each, targets)
-            }
+            true => sampler.balanced(sample, edges, links, each, self.link.historical),
             false => {
                 // Within training, what it has seen is what it has seen so far.
                 let known = Known {

@@ -26,10 +26,13 @@ pub struct Judged {
 }
 
 impl Judged {
-    /// Links that have the same number of targets each.
-    pub fn even(links: Vec<Edge>, each: usize, targets: Vec<Vertex>) -> Judged {
-        let starts = (0..=links.len()).map(|link| link * each).collect();
-        Judged { links, starts, targets }
+    /// Links, each with its targets.
+    pub fn new(links: Vec<Edge>, rows: &[Vec<Vertex>]) -> Judged {
+        let ends = rows.iter().scan(0, |end, row| {
+            *end += row.len();
+            Some(*end)
+        });
+        Judged { links, starts: std::iter::once(0).chain(ends).collect(), targets: rows.concat() }
     }
 
     /// The sources of all pairs, in the order of `targets`.
@@ -106,12 +109,7 @@ impl Sampler<'_> {
             row
         };
         let rows: Vec<Vec<Vertex>> = links.par_iter().map(row).collect();
-        let mut starts = vec![0];
-        starts.extend(rows.iter().scan(0, |end, row| {
-            *end += row.len();
-            Some(*end)
-        }));
-        Judged { links, starts, targets: rows.concat() }
+        Judged::new(links, &rows)
     }
 
     fn source(&self, source: Vertex, by_source: &[Edge], known: Known<'_>) -> Source {
