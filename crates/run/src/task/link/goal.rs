@@ -20,6 +20,7 @@ use crate::data::{Part, Split, largest_step};
 use crate::error::{Error, Result};
 use crate::forward::{Forward, Loss, Outputs};
 use crate::random::Random;
+use crate::task::link::attacks;
 use crate::task::link::decoder::{self, Decoder, NAMES};
 use crate::task::link::judge::Scorer;
 use crate::task::link::pasts::{FACTS, Pasts};
@@ -134,7 +135,7 @@ impl Links {
             Says::Model(outputs, _) if !outputs.iter().all(|value| value.is_finite()) => Scorer::Lost,
             Says::Model(outputs, params) => Scorer::Decoder(Decoder::new(outputs, past(), params)?),
             Says::Baseline(name) => {
-                let kind = rules::ALL.iter().find(|kind| kind.name == name);
+                let kind = attacks::find(name);
                 let unknown = || Error::settings("baseline", format!("there is none called {name}"));
                 let (history, vertices) = (&self.pasts.along, self.store.vertices());
                 let past = Past { history, t, window: self.window, vertices };

@@ -7,6 +7,7 @@
 
 #[cfg(test)]
 mod attack_tests;
+mod attacks;
 mod balanced;
 mod by_source;
 mod decoder;
