@@ -36,7 +36,7 @@ pub struct LinkPrediction;
 const PAIRS: u64 = 0x9A15;
 
 /// Bytes of an edge in a store.
-const EDGE_BYTES: u64 = 8;
+pub(super) const EDGE_BYTES: u64 = 8;
 
 impl Task for LinkPrediction {
     fn name(&self) -> &'static str {
@@ -100,15 +100,19 @@ impl Links {
             window,
             seed: settings.train.seed,
             validation: Mutex::default(),
+            latest: Mutex::default(),
         })
     }
 }
+
+/// A sample, and what was drawn for it.
+type Latest = Option<(Step, Arc<Judged>)>;
 
 /// The task on one store.
 pub(super) struct Links {
     pub(super) store: Arc<Store>,
     /// Edges of a large step.
-    edges: u64,
+    pub(super) edges: u64,
     pub(super) split: Split,
     pub(super) pasts: Pasts,
     /// Every vertex that is ever a target, ascending.
@@ -122,6 +126,8 @@ pub(super) struct Links {
     window: usize,
     pub(super) seed: u64,
     pub(super) validation: Mutex<BTreeMap<(Step, bool), Arc<Judged>>>,
+    /// What was drawn last for other parts: all baselines are shown the same.
+    pub(super) latest: Mutex<[Latest; 2]>,
 }
 
 impl Links {
@@ -271,6 +277,10 @@ impl Goal for Links {
 
     fn baselines(&self) -> Vec<&'static str> {
         rules::ALL.iter().map(|kind| kind.name).collect()
+    }
+
+    fn attacks(&self) -> Vec<&'static str> {
+        attacks::names()
     }
 
     fn table(&self, sample: Step, says: Says<'_>, top: usize) -> Result<Table> {
