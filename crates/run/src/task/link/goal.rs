@@ -187,6 +187,12 @@ impl Links {
     }
 }
 
+/// The probability that goes with a score, which is learnt by binary cross entropy: among pairs as they are
+/// drawn in training.
+fn probability(score: f32) -> f32 {
+    (1.0 / (1.0 + (-f64::from(score)).exp())) as f32
+}
+
 impl Goal for Links {
     fn split(&self) -> &Split {
         &self.split
@@ -285,7 +291,12 @@ impl Goal for Links {
 
     fn table(&self, sample: Step, says: Says<'_>, top: usize) -> Result<Table> {
         let scorer = self.scorer(says, sample)?;
+        let is_trained = matches!(says, Says::Model(..));
         let vertices = self.store.vertices();
+        let values = |score: f32| match is_trained {
+            true => vec![score.to_string(), probability(score).to_string()],
+            false => vec![score.to_string()],
+        };
         let best = |source: Vertex| {
             let mut scores = vec![0.0; vertices];
             scorer.rows(&[source], &mut scores);
@@ -301,7 +312,7 @@ impl Goal for Links {
             order.sort_unstable_by(rank);
             order
                 .into_iter()
-                .map(|target| (vec![source, target], vec![scores[target as usize].to_string()]))
+                .map(|target| (vec![source, target], values(scores[target as usize])))
                 .collect::<Vec<_>>()
         };
         // A source that never linked to any target is not asked about.
@@ -309,7 +320,11 @@ impl Goal for Links {
         sources.sort_unstable();
         let rows: Vec<_> = sources.into_par_iter().flat_map_iter(best).collect();
         let (vertices, values) = rows.into_iter().unzip();
-        Ok(Table { header: vec!["source", "target", "score"], vertices, values, horizons: Vec::new() })
+        let mut header = vec!["source", "target", "score"];
+        if is_trained {
+            header.push("probability");
+        }
+        Ok(Table { header, vertices, values, horizons: Vec::new() })
     }
 
     fn truth_of(&self, _: Part, sample: Step, table: &Table) -> Result<Option<Truths>> {
