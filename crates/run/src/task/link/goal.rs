@@ -50,7 +50,7 @@ impl Task for LinkPrediction {
     }
 
     fn metrics(&self) -> &'static [&'static str] {
-        &["mrr-tgb", "auc", "average-precision"]
+        &["mrr-balanced", "mrr-tgb", "auc", "average-precision"]
     }
 
     fn shows(&self) -> &'static [Needs] {
