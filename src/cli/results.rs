@@ -1,13 +1,16 @@
 //! Results as tables: a model above its baselines, and both on parts of what was judged.
 
+use std::collections::BTreeMap;
+
 use kymo_run::RunContext;
 use kymo_run::config::{EDGE_CLASSIFICATION, EDGE_REGRESSION, LINK_PREDICTION};
+use kymo_run::task::{CHANCE, stands_out};
 use kymo_trace::schema::{Evaluation, Metrics, Slice};
 
 use super::train::number;
 
-/// The baseline that tells new targets from old ones and nothing else.
-const KNOWS_NOTHING: &str = "new-first";
+/// Rules that are named where several do well.
+const NAMED: usize = 3;
 
 /// The metrics of a model above those of the baselines, the deciding one first.
 pub fn table(context: &RunContext, evaluation: &Evaluation) -> String {
@@ -40,8 +43,8 @@ pub fn table(context: &RunContext, evaluation: &Evaluation) -> String {
     if let Some(behind) = behind(context, evaluation) {
         text.push_str(&format!("{behind}\n"));
     }
-    if let Some(gamed) = gamed(context, evaluation) {
-        text.push_str(&format!("{gamed}\n"));
+    for line in gamed(model, &metrics, evaluation) {
+        text.push_str(&format!("{line}\n"));
     }
     text.push_str(&slices(context, evaluation));
     text
@@ -79,25 +82,53 @@ fn slices(context: &RunContext, evaluation: &Evaluation) -> String {
     text
 }
 
-/// What is to be said where a rule that knows nothing about links comes to half of what the model does: then
-/// the metric says little about links on this data.
-fn gamed(context: &RunContext, evaluation: &Evaluation) -> Option<String> {
-    let name = context.deciding().name();
-    let reached = *evaluation.baselines.get(KNOWS_NOTHING)?.get(name)?;
-    let model = *evaluation.metrics.get(name)?;
-    // Others than ranks are not near zero by chance.
-    if !name.starts_with("mrr") || reached < model / 2.0 {
-        return None;
-    }
-    let advice = match name == "mrr-balanced" {
-        true => "look at the parts below",
-        false => "--metrics mrr-balanced has candidates that are as new",
+/// A line for each metric by which rules that know nothing about links come to half of what the model gains
+/// over chance, or more: then the metric says little about links on this data.
+fn gamed(model: &str, metrics: &[&str], evaluation: &Evaluation) -> Vec<String> {
+    let line = |metric: &&str| {
+        let chance = *evaluation.attacks.get(CHANCE)?.get(*metric)?;
+        let reached = *evaluation.metrics.get(*metric)?;
+        let rules = found(&evaluation.attacks, metric, Some(reached));
+        if rules.is_empty() {
+            return None;
+        }
+        let advice = match metrics.contains(&"mrr-balanced") {
+            true => "",
+            false => "; see --metrics mrr-balanced",
+        };
+        Some(format!(
+            "{metric} can be had without knowing links: {} ({model} {}, chance {}){advice}",
+            listed(&rules, NAMED),
+            number(reached),
+            number(chance)
+        ))
     };
-    Some(format!(
-        "{KNOWS_NOTHING} knows nothing about links and comes to {} by {name}: on this data the metric \
-         rewards telling new targets from old ones; {advice}",
-        number(reached)
-    ))
+    metrics.iter().filter_map(line).collect()
+}
+
+/// The attacks that reach much by a metric, beside what the model does where there is one; the best first.
+pub fn found<'a>(
+    attacks: &'a BTreeMap<String, Metrics>,
+    metric: &str,
+    model: Option<f64>,
+) -> Vec<(&'a str, f64)> {
+    let value = |metrics: &Metrics| metrics.get(metric).copied();
+    let Some(chance) = attacks.get(CHANCE).and_then(value) else { return Vec::new() };
+    let all = attacks.iter().filter(|(name, _)| *name != CHANCE);
+    let all = all.filter_map(|(name, metrics)| Some((name.as_str(), value(metrics)?)));
+    let mut rules: Vec<(&str, f64)> = all.filter(|rule| stands_out(rule.1, chance, model)).collect();
+    rules.sort_by(|one, other| other.1.total_cmp(&one.1));
+    rules
+}
+
+/// Rules with what they reach, this many of them by name.
+pub fn listed(rules: &[(&str, f64)], names: usize) -> String {
+    let named = rules.iter().take(names).map(|(name, value)| format!("{name} {}", number(*value)));
+    let named = named.collect::<Vec<_>>().join(", ");
+    match rules.len().saturating_sub(names) {
+        0 => named,
+        more => format!("{named} and {more} more"),
+    }
 }
 
 /// What is to be said where baselines are no worse than the model, by the metric that decides.
@@ -121,4 +152,43 @@ fn behind(context: &RunContext, evaluation: &Evaluation) -> Option<String> {
             others => format!("; nor {others} of the other baselines"),
         }
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn metrics(values: [f64; 2]) -> Metrics {
+        ["mrr-tgb", "auc"].map(str::to_owned).into_iter().zip(values).collect()
+    }
+
+    #[test]
+    fn attacks_that_reach_much_are_told_metric_by_metric() {
+        let attacks = [
+            (CHANCE, [0.05, 0.5]),
+            ("new-first", [0.5, 0.51]),
+            ("degree", [0.1, 0.52]),
+            ("popular", [0.7, 0.6]),
+            ("new-then-popular", [0.6, 0.4]),
+            ("low-ids-first", [0.4, 0.5]),
+        ];
+        let of = |model| Evaluation {
+            metrics: metrics(model),
+            attacks: attacks.into_iter().map(|(name, values)| (name.to_owned(), metrics(values))).collect(),
+            ..Evaluation::default()
+        };
+        let told = gamed("gcn", &["mrr-tgb", "auc"], &of([0.65, 0.95]));
+        let expected = "mrr-tgb can be had without knowing links: popular 0.7000, new-then-popular 0.6000, \
+                        new-first 0.5000 and 1 more (gcn 0.6500, chance 0.0500); see --metrics mrr-balanced";
+        assert_eq!(told, [expected]);
+        let told = gamed("gcn", &["mrr-tgb", "auc"], &of([0.99, 0.65]));
+        let [ranks, areas] = &told[..] else { panic!("{told:?}") };
+        assert!(ranks.contains("popular 0.7000, new-then-popular 0.6000 (gcn 0.9900"), "{ranks}");
+        assert!(areas.starts_with("auc can be had without knowing links: popular 0.6000 (gcn"), "{areas}");
+        let asked = gamed("gcn", &["mrr-tgb", "mrr-balanced"], &of([0.6, 0.9]));
+        assert!(asked.len() == 1 && asked[0].ends_with("chance 0.0500)"), "{asked:?}");
+        assert!(
+            gamed("gcn", &["mrr-tgb"], &Evaluation { attacks: BTreeMap::new(), ..of([0.1, 0.1]) }).is_empty()
+        );
+    }
 }

@@ -67,8 +67,8 @@ pub struct Row {
     pub horizon: usize,
     /// The vertex it is about, or source and target of a link, by their original ids.
     pub vertices: Vec<String>,
-    /// What is predicted, as the last columns say: a value, or a class and its probability, or a score; then
-    /// the truth where that was asked for.
+    /// What is predicted, as the last columns say: a value, or a class and its probability, or a score and
+    /// its probability; then the truth where that was asked for.
     pub values: Vec<String>,
 }
 

@@ -171,7 +171,6 @@ impl Trained {
     }
 }
 
-/// Adds what came true to each row; rows of which it is not known go.
 /// The last steps that the model is to see, and the part of the data that they are of, where they are.
 fn samples(worker: &Worker, what: Predict) -> Result<(Range<Step>, Option<Part>)> {
     let steps = worker.snapshots().store().steps();
@@ -188,6 +187,7 @@ fn samples(worker: &Worker, what: Predict) -> Result<(Range<Step>, Option<Part>)
     Ok((samples, part))
 }
 
+/// Adds what came true to each row; rows of which it is not known go.
 fn with_truth(truths: Option<Truths>, table: &mut Table) -> Result<()> {
     let Some(truths) = truths else {
         let problem = "the task cannot tell what came true; leave --split out, or choose a step";

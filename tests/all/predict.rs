@@ -157,11 +157,15 @@ fn links_are_ranked_for_every_source() {
     // No vertex is linked to itself in this data, so none is a target of its own.
     for (options, each) in [("--top 2", 2), ("", NAMES.len() - 1)] {
         bench.done(&format!("predict run {options} -o out.csv --overwrite"));
-        let rows = rows(&bench, "out.csv", ["20", "1"], "source,target,score");
+        let rows = rows(&bench, "out.csv", ["20", "1"], "source,target,score,probability");
         assert_eq!(rows.len(), each * NAMES.len());
         for group in rows.chunks(each) {
             let scores: Vec<f32> = group.iter().map(|row| row[2].parse().unwrap()).collect();
             assert!(scores.is_sorted_by(|a, b| a >= b), "{group:?}");
+            for (row, &score) in group.iter().zip(&scores) {
+                let (told, odds) = (row[3].parse::<f64>().unwrap(), f64::from(score).exp());
+                assert!((told - odds / (1.0 + odds)).abs() < 1e-6, "{row:?}");
+            }
             assert!(
                 group
                     .iter()
@@ -185,7 +189,7 @@ fn the_step_that_is_predicted_follows_from_the_horizon() {
     // Links are always those of the next step.
     bench.done("train small --task link-prediction --epochs 1 --set task.horizon=3 -o links");
     bench.done("predict links -o links.csv");
-    assert!(!rows(&bench, "links.csv", ["20", "1"], "source,target,score").is_empty());
+    assert!(!rows(&bench, "links.csv", ["20", "1"], "source,target,score,probability").is_empty());
 }
 
 /// Classes that never change are about the step that the model sees.
@@ -255,12 +259,12 @@ fn classes_and_links_of_a_part_have_a_truth() {
     bench.done("train named --task link-prediction --epochs 1 -o links");
     bench.done("predict links --split test --top 5 -o links.csv");
     let text = std::fs::read_to_string(bench.path("links.csv")).unwrap();
-    assert!(text.starts_with("step,horizon,source,target,score,truth\n"), "{text}");
+    assert!(text.starts_with("step,horizon,source,target,score,probability,truth\n"), "{text}");
     for row in text.lines().skip(1).map(fields) {
         let place = |name: &String| NAMES.iter().position(|known| known == name).unwrap();
         let step: usize = row[0].parse().unwrap();
         let is_link = place(&row[3]) == (place(&row[2]) + 1 + step % 3) % NAMES.len();
-        assert_eq!(row[5], if is_link { "1" } else { "0" }, "{row:?}");
+        assert_eq!(row[6], if is_link { "1" } else { "0" }, "{row:?}");
     }
 }
 

@@ -117,6 +117,28 @@ fn every_set_has_the_stated_counts() {
     }
 }
 
+/// Rules that know nothing about links come to little by `mrr-balanced`, on growing graphs and on one with
+/// two sides; and by what TGB draws, `inspect` warns of them.
+#[test]
+fn balanced_pairs_of_real_sets_withstand_attacks() {
+    let bench = Bench::new();
+    for name in ["collegemsg", "bitcoin-otc", "movielens-small"] {
+        let set = SETS.iter().find(|set| set.input.starts_with(name)).unwrap();
+        let Some(_) = ingest(&bench, set, name) else { continue };
+        let told = bench.json(&format!("inspect {name}"));
+        let attacks = told["attacks"].as_object().unwrap();
+        let reached = |metric: &str| {
+            let others = attacks.iter().filter(|(attack, _)| *attack != "random");
+            others.map(|(_, metrics)| metrics[metric].as_f64().unwrap()).fold(0.0, f64::max)
+        };
+        let chance = attacks["random"]["mrr-balanced"].as_f64().unwrap();
+        assert!(reached("mrr-balanced") < 2.25 * chance, "{name}: {} {chance}", reached("mrr-balanced"));
+        assert!(reached("mrr-tgb") > 0.25, "{name}: {}", reached("mrr-tgb"));
+        let report = bench.done(&format!("inspect {name}")).out;
+        assert!(report.contains("Rules that know nothing about links") && report.contains("mrr-tgb: "));
+    }
+}
+
 #[test]
 fn no_window_of_the_published_sizes_is_empty() {
     let bench = Bench::new();

@@ -54,6 +54,11 @@ fn evaluates_again(bench: &Bench, task: &str, summary: &Value) {
     // Links are told apart by whether training has seen their ends.
     if task == "link-prediction" {
         expected.insert(2, "slices");
+        expected.insert(0, "attacks");
+        let attacks = test["attacks"].as_object().unwrap();
+        assert!(["random", "popular", "new-then-low-ids"].iter().all(|name| attacks.contains_key(*name)));
+        assert!(attacks.values().all(|metrics| metrics["mrr-tgb"].is_f64()));
+        assert_eq!(attacks["popular"], test["baselines"]["popular"], "a baseline is judged once");
         let parts = test["slices"].as_array().unwrap();
         assert!(parts.iter().all(|part| part["metrics"]["mrr-tgb"].is_f64() && part["count"].is_u64()));
     }

@@ -2,15 +2,18 @@
 
 mod report;
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use kymo_files::place::is_run;
 use kymo_graph::stats::{Stats, stats};
 use kymo_graph::{Progress, Store};
 use kymo_run::data::snapshots_in_memory;
+use kymo_run::task::attacked;
 use kymo_run::{Error, Result};
-use kymo_trace::schema::RunFolder;
+use kymo_trace::schema::{Metrics, RunFolder};
 use serde::Serialize;
 
 use super::console::Console;
@@ -45,6 +48,9 @@ struct Described {
     stats: Stats,
     /// Nothing where there are no steps.
     memory: Option<InMemory>,
+    /// What rules that know nothing about links reach by metrics of links. Nothing where no links come, where
+    /// there are too few steps to test on, or where it takes too long.
+    attacks: Option<BTreeMap<String, Metrics>>,
 }
 
 /// Bytes of all snapshots in memory.
@@ -61,18 +67,22 @@ pub fn run(args: &Inspect, out: &mut Console) -> Result<()> {
     if is_run(&args.store) {
         return describe_run(args, out);
     }
-    let store = Store::open(&args.store)?;
+    let store = Arc::new(Store::open(&args.store)?);
     let progress = Progress::default();
     let watch = Watch::begin(&progress, "looking", out);
     let stats = stats(&store, &progress)?;
+    let attacks = attacked(&store, &progress)?;
     drop(watch);
     let sizes = if store.steps() > 0 { Some(snapshots_in_memory(&store)?) } else { None };
     let memory = sizes.map(|[whole, held]| InMemory { whole, held });
     if args.json {
-        return Ok(print_json(out, &Described { stats, memory })?);
+        return Ok(print_json(out, &Described { stats, memory, attacks })?);
     }
     let name = args.store.file_name().unwrap_or(args.store.as_os_str());
     let mut text = report::report(&name.to_string_lossy(), &stats, memory, out.columns());
+    if let Some(attacks) = &attacks {
+        text.push_str(&report::warning(attacks, out.columns()));
+    }
     if args.steps {
         text.push_str(&layout::fit(&report::table(&stats.per_step), out.columns()));
     }
@@ -113,7 +123,7 @@ mod tests {
     use kymo_graph::time::TimeUnit;
     use kymo_graph::{Edge, Ids, Snapshot, StepData, StepEdges};
     use std::path::Path;
-    use std::sync::{Arc, Mutex};
+    use std::sync::Mutex;
 
     /// A writer that the test can read.
     #[derive(Clone, Default)]
@@ -177,12 +187,15 @@ mod tests {
             "500 train",
             "20.0 % to 20.0 %",
             "└────",
+            "Rules that know nothing about links",
         ];
         let unwrapped = text.split_whitespace().collect::<Vec<_>>().join(" ");
         for fact in facts {
             assert!(unwrapped.contains(fact), "{fact} is not in\n{text}");
         }
-        assert!(text.lines().count() <= 45, "{text}");
+        // Popular targets have many links here, which not every metric is proof against.
+        assert!(text.contains("\n  mrr-tgb: ") && !text.contains("\n  mrr-balanced: "), "{text}");
+        assert!(text.lines().count() <= 55, "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 80 && line.trim_end() == line), "{text}");
         let table = print(&path, false, true);
         assert_eq!(table.lines().count(), text.lines().count() + 2 + 100);

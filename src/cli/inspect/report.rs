@@ -1,14 +1,21 @@
 //! The report of `kymo inspect`: the facts of a store on one screen.
 
-use kymo_graph::error::listed;
+use std::collections::BTreeMap;
+
+use kymo_graph::error::listed as named;
 use kymo_graph::stats::{ClassStats, Sizes, Spread, Stats, StepStats};
 use kymo_graph::store::FeatureKind;
 use kymo_graph::time::{TimeUnit, civil};
+
+use kymo_run::task::CHANCE;
+use kymo_trace::schema::Metrics;
 
 use super::InMemory;
 use crate::cli::layout::wrap;
 use crate::cli::numbers::{bytes, count, exact, percent, plural};
 use crate::cli::plot::{between, chart, sparkline};
+use crate::cli::results::{found, listed};
+use crate::cli::train::number;
 
 /// Columns before what is said of a fact.
 const MARGIN: usize = 20;
@@ -77,11 +84,34 @@ pub fn report(name: &str, stats: &Stats, memory: Option<InMemory>, columns: usiz
         let warning = format!(
             "Of the links of the last steps {} lead to vertices that were never a target before. A rule that \
              ranks such vertices first, and knows nothing else, finds them: compare with the baseline \
-             new-first, or judge links by mrr-balanced (--metrics mrr-balanced), which it cannot win.",
+             new-first, or judge links by mrr-balanced (--metrics mrr-balanced), where others are as new.",
             percent(found)
         );
         wrap(&warning, columns, 0, &mut text);
     }
+    text
+}
+
+/// What is to be said where rules that know nothing about links reach much by metrics of links; nothing where
+/// they do not.
+pub fn warning(attacks: &BTreeMap<String, Metrics>, columns: usize) -> String {
+    let mut text = String::new();
+    let Some(chance) = attacks.get(CHANCE) else { return text };
+    let line = |(metric, chance): (&String, &f64)| {
+        let rules = found(attacks, metric, None);
+        let told = || format!("{metric}: {} (chance {})", listed(&rules, 1), number(*chance));
+        (!rules.is_empty()).then(told)
+    };
+    let lines: Vec<String> = chance.iter().filter_map(line).collect();
+    if lines.is_empty() {
+        return text;
+    }
+    let title = "Rules that know nothing about links, on some of the last steps; what a model reaches by \
+                 these metrics says little where it is not far ahead; mrr-balanced is made to withstand such \
+                 rules:";
+    text.push('\n');
+    wrap(title, columns, 0, &mut text);
+    lines.iter().for_each(|line| wrap(&format!("  {line}"), columns, 4, &mut text));
     text
 }
 
@@ -145,7 +175,7 @@ fn features(stats: &Stats, fact: &mut impl FnMut(&str, String)) {
     if !stats.features.of_edges.is_empty() {
         let names = &stats.features.of_edges;
         let count = plural(names.len() as u64, ["feature", "features"]);
-        fact("of edges", format!("{count}, as means by vertex and step: {}", listed(names)));
+        fact("of edges", format!("{count}, as means by vertex and step: {}", named(names)));
     }
     if stats.features.bytes.stored > 0 {
         fact("features, bytes", sizes(stats.features.bytes, stats.steps, "with all rows at every step"));

@@ -1,11 +1,12 @@
-//! Mean reciprocal rank among pairs of which as many have a target that is new as links have.
+//! Mean reciprocal rank among pairs that have the same targets as links have.
 
 use super::mean::Mean;
 use super::mrr_tgb::judge;
 use super::{Metric, Needs, Tally};
 
-/// The ranks of [`MrrTgb`](super::MrrTgb), where it does not help to know which targets are new: a graph that
-/// grows has links to vertices that were never a target before, and as large a share of the pairs has, too.
+/// The ranks of [`MrrTgb`](super::MrrTgb), where it does not help to know which targets are new, or popular,
+/// or on one side of a graph: as large a share of the pairs as of the links has a target that was never one
+/// before, and pairs have targets of other links of the step.
 pub struct MrrBalanced;
 
 impl Metric for MrrBalanced {
@@ -14,9 +15,9 @@ impl Metric for MrrBalanced {
     }
 
     fn about(&self) -> &'static str {
-        "mean over all links of 1/rank, as in mrr-tgb, among other targets of their source: half it had \
-         before and has not now, the rest drawn from all targets so far; as many as the links of the step \
-         have are replaced by vertices that were never a target"
+        "mean over all links of 1/rank, as in mrr-tgb, among targets of other links of the step, drawn as \
+         often as they have links and in as large a share never a target before; of the others up to half \
+         are instead targets that the source had before and has not now"
     }
 
     fn needs(&self) -> Needs {

@@ -263,8 +263,8 @@ section! {
     Link {
         /// Pairs without a link for every link, in training.
         negatives: usize = 4,
-        /// The share of them that were linked before; mrr-balanced has the same share, other metrics have
-        /// their own.
+        /// The share of them that were linked before; mrr-balanced has the same share of those that are not
+        /// new, other metrics have their own.
         historical: f64 = 0.5,
         /// Steps whose targets the others are drawn from in training, each as often as there are steps that
         /// it was a target in; 0: all that were one so far, once.

@@ -8,6 +8,7 @@ mod pairs;
 mod regression;
 
 pub(crate) use least_squares::LeastSquares;
+pub use link::{CHANCE, attacked, stands_out};
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -153,6 +154,12 @@ pub trait Goal: Send + Sync {
     /// What a model has to beat.
     fn baselines(&self) -> Vec<&'static str>;
 
+    /// Rules that know nothing of what is asked, some of them baselines: where one does well by a metric,
+    /// that metric says little about models. Most tasks have none.
+    fn attacks(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
+
     /// Writes what the model says at a sample as a table: a header, then a row for each prediction.
     fn table(&self, sample: Step, says: Says<'_>, top: usize) -> Result<Table>;
 
@@ -168,7 +175,7 @@ pub trait Goal: Send + Sync {
 pub enum Says<'a> {
     /// A model: its outputs and its parameters.
     Model(&'a [f32], &'a Params),
-    /// A baseline of [`Goal::baselines`].
+    /// A baseline of [`Goal::baselines`], or a rule of [`Goal::attacks`].
     Baseline(&'static str),
 }
 

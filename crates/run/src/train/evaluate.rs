@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use kymo_model::metric::{Metric, Needs};
 use kymo_trace::Kind;
 use kymo_trace::schema::{Evaluation, Metrics, Slice};
 
@@ -13,8 +14,11 @@ use crate::step::Worker;
 use crate::task::{Says, Tallies};
 use crate::workers::Work;
 
-/// The metrics of a model and of all baselines on a part of the data; fails where one of the model's is NaN
-/// or infinite, or where there is nothing to judge. What baselines come to is told as it is.
+/// Pairs up to which attacks are judged by metrics over all pairs.
+const PAIRS: f64 = 1e9;
+
+/// The metrics of a model, of all baselines and of attacks on a part of the data; fails where one of the
+/// model's is NaN or infinite, or where there is nothing to judge. What baselines come to is told as it is.
 pub fn evaluate(worker: &mut Worker, part: Part) -> Result<Evaluation> {
     evaluate_epoch(worker, part, "the best epoch")
 }
@@ -23,7 +27,7 @@ pub fn evaluate(worker: &mut Worker, part: Part) -> Result<Evaluation> {
 pub(super) fn evaluate_epoch(worker: &mut Worker, part: Part, epoch: &str) -> Result<Evaluation> {
     let progress = worker.progress.clone();
     // The first worker judges for all.
-    let judged = if worker.group.leads() { worker.goal().baselines() } else { Vec::new() };
+    let mut judged = if worker.group.leads() { shown(worker) } else { Vec::new() };
     progress.announce((judged.len() * worker.split().samples(part).len()) as u64);
     let mut tallies = Tallies::sliced(&worker.context.metrics);
     let metrics = gather(worker, part, &mut tallies)?;
@@ -37,7 +41,7 @@ pub(super) fn evaluate_epoch(worker: &mut Worker, part: Part, epoch: &str) -> Re
         );
         return Err(Error::settings("split", problem));
     }
-    let (mut baselines, mut slices) = (BTreeMap::new(), Vec::new());
+    let (mut baselines, mut attacks, mut slices) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
     slices.extend(tallies.slices().into_iter().map(|slice| Slice {
         metrics: named(slice.values),
         name: slice.name,
@@ -46,22 +50,46 @@ pub(super) fn evaluate_epoch(worker: &mut Worker, part: Part, epoch: &str) -> Re
     }));
     let recorder = worker.group.recorder.clone();
     let _judging = recorder.open(Kind::Evaluate, "baselines");
-    for baseline in judged {
-        let mut tallies = Tallies::sliced(&worker.context.metrics);
-        for sample in worker.split().samples(part) {
+    // All of them at a sample before the next one: what is drawn for a sample is drawn once.
+    for sample in worker.split().samples(part) {
+        for (name, tallies) in &mut judged {
             progress.check()?;
-            worker.goal().judge(part, sample, Says::Baseline(baseline), &mut tallies)?;
+            worker.goal().judge(part, sample, Says::Baseline(name), tallies)?;
             progress.advance(1);
         }
-        baselines.insert(baseline.to_owned(), named(tallies.values()));
+    }
+    let known = [worker.goal().baselines(), worker.goal().attacks()];
+    for (name, tallies) in judged {
+        let [is_baseline, is_attack] = known.each_ref().map(|names| names.contains(&name));
+        if is_attack {
+            attacks.insert(name.to_owned(), named(tallies.values()));
+        }
+        if !is_baseline {
+            continue;
+        }
+        baselines.insert(name.to_owned(), named(tallies.values()));
         for told in tallies.slices() {
             if let Some(slice) = slices.iter_mut().find(|slice| slice.name == told.name) {
-                slice.baselines.insert(baseline.to_owned(), named(told.values));
+                slice.baselines.insert(name.to_owned(), named(told.values));
             }
         }
     }
     let (task, split) = (worker.settings().task.name.clone(), part.name().to_owned());
-    Ok(Evaluation { task, split, metrics, baselines, slices })
+    Ok(Evaluation { task, split, metrics, baselines, attacks, slices })
+}
+
+/// Who is judged beside the model, with the metrics of each: baselines by all of them, and on parts; attacks
+/// by those that take little time.
+fn shown(worker: &Worker) -> Vec<(&'static str, Tallies)> {
+    let (goal, metrics) = (worker.goal(), &worker.context.metrics);
+    let baselines = goal.baselines();
+    let is_cheap = goal.scored_pairs(metrics) <= PAIRS;
+    let cheap: Vec<&'static dyn Metric> =
+        metrics.iter().filter(|metric| is_cheap || metric.needs() != Needs::AllPairs).copied().collect();
+    let attacks: Vec<&'static str> =
+        goal.attacks().into_iter().filter(|name| !baselines.contains(name)).collect();
+    let baselines = baselines.into_iter().map(|name| (name, Tallies::sliced(metrics)));
+    baselines.chain(attacks.into_iter().map(|name| (name, Tallies::new(&cheap)))).collect()
 }
 
 /// The metrics of a model on a part of the data: the first worker judges and tells the others.

@@ -23,6 +23,10 @@ pub struct Evaluation {
     /// The metrics of each baseline.
     #[serde(deserialize_with = "number::named_of_each")]
     pub baselines: BTreeMap<String, Metrics>,
+    /// Those of rules that know nothing of what is asked, by those metrics that take little time: where one
+    /// does well, the metric says little. Most tasks have none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "number::named_of_each")]
+    pub attacks: BTreeMap<String, Metrics>,
     /// The same for parts of what was judged, each apart from the others: links by whether training has seen
     /// their ends, values by how far ahead they lie. Runs of earlier versions have none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -58,6 +62,7 @@ pub(super) mod tests {
             split: "test".into(),
             metrics: metrics(0.1),
             baselines: [("last-value".to_owned(), metrics(1.7))].into(),
+            attacks: [("random".to_owned(), metrics(1.8))].into(),
             slices: vec![Slice {
                 name: "horizon 3".into(),
                 count: 12,
@@ -72,9 +77,9 @@ pub(super) mod tests {
         let text = serde_json::to_string(&evaluation()).unwrap();
         assert_eq!(serde_json::from_str::<Evaluation>(&text).unwrap(), evaluation());
         // What earlier versions wrote is still read.
-        let before = Evaluation { slices: Vec::new(), ..evaluation() };
+        let before = Evaluation { slices: Vec::new(), attacks: BTreeMap::new(), ..evaluation() };
         let text = serde_json::to_string(&before).unwrap();
-        assert!(!text.contains("slices"));
+        assert!(!text.contains("slices") && !text.contains("attacks"));
         assert_eq!(serde_json::from_str::<Evaluation>(&text).unwrap(), before);
         let text = serde_json::to_string(&Evaluation { metrics: metrics(f64::NAN), ..evaluation() }).unwrap();
         assert!(serde_json::from_str::<Evaluation>(&text).unwrap().metrics["mae"].is_nan());

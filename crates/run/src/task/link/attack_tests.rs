@@ -4,18 +4,37 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use kymo_graph::snapshot::{Step, Vertex};
+use kymo_graph::snapshot::Vertex;
 use kymo_model::metric::{self, Metric};
 
+use super::attacks::{self, CHANCE};
 use super::fixture::{Steps, edges, history_of, store_of};
 use super::goal::{LinkPrediction, Links};
-use super::history::History;
-use super::judge::Scorer;
-use super::rules::Rule;
 use super::sample::Sampler;
 use crate::config::{LINK_PREDICTION, Settings, Weigh};
 use crate::data::Part;
-use crate::task::{Tallies, Task};
+use crate::random::Random;
+use crate::task::{Goal, Says, Tallies, Task};
+
+/// Random numbers one after the other.
+struct Draws(Random, u64);
+
+impl Draws {
+    fn new(seed: u64) -> Draws {
+        Draws(Random::new(seed), 0)
+    }
+
+    fn below(&mut self, bound: u32) -> u32 {
+        self.1 += 1;
+        self.0.below(bound as usize, self.1) as u32
+    }
+
+    /// A number below the bound, small ones far more often than large ones.
+    fn skewed(&mut self, bound: u32) -> u32 {
+        self.1 += 1;
+        (f64::from(bound) * self.0.share(self.1).powi(3)) as u32
+    }
+}
 
 /// A graph whose vertices are replaced: in each step, sources link to vertices that nobody linked to before.
 fn replaced(steps: usize, each: u32) -> Steps {
@@ -23,15 +42,10 @@ fn replaced(steps: usize, each: u32) -> Steps {
     (0..steps).map(step).collect()
 }
 
-/// A graph whose links follow nothing: of each step's links, the given share is to a new vertex, the others
-/// are to vertices that links were to before, in no order.
+/// A graph whose links follow nothing: of each step's links, the given share is to a new vertex, numbered by
+/// its arrival, the others are to vertices that links were to before, in no order.
 fn aimless(steps: usize, each: u32, new: f64) -> Steps {
-    let mut targets = 60;
-    let mut word = 1u64;
-    let mut draw = |below: u32| {
-        word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (word >> 33) as u32 % below
-    };
+    let (mut targets, mut draws) = (60, Draws::new(1));
     let mut all = vec![(0..targets).map(|target| (target, (target + 1) % targets)).collect()];
     for _ in 1..steps {
         let mut edges = BTreeSet::new();
@@ -39,47 +53,51 @@ fn aimless(steps: usize, each: u32, new: f64) -> Steps {
         for n in 0..each {
             let is_new = f64::from(n) < new * f64::from(each);
             targets += u32::from(is_new);
-            let target = if is_new { targets - 1 } else { draw(before) };
-            edges.insert((draw(before), target));
+            let target = if is_new { targets - 1 } else { draws.below(before) };
+            edges.insert((draws.below(before), target));
         }
         all.push(edges);
     }
     all
 }
 
-/// What a rule looks at: the past, the last step that is known, a target.
-type Look = fn(&History, Step, Vertex) -> f32;
-
-/// Rules that say the same of a target whatever the source is.
-const ATTACKS: [(&str, Look); 6] = [
-    ("new first", |history, t, target| f32::from(u8::from(!history.seen_targets(t).contains(&target)))),
-    ("popular first", |history, t, target| links_to(history, 0..t + 1, target)),
-    ("popular lately first", |history, t, target| links_to(history, t.saturating_sub(2)..t + 1, target)),
-    ("degree", |history, t, target| {
-        history.known_targets(target, t).len() as f32 + links_to(history, 0..t + 1, target)
-    }),
-    ("late ids first", |_, _, target| target as f32),
-    ("early ids first", |_, _, target| -(target as f32)),
-];
-
-fn links_to(history: &History, steps: std::ops::Range<Step>, target: Vertex) -> f32 {
-    let pairs = history.pairs_within(steps).filter(|pair| pair.1 == target);
-    pairs.map(|pair| pair.2 as f32).sum()
-}
-
-/// What the protocols of TGB may ask about.
-const BOTH: [Weigh; 2] = [Weigh::Edges, Weigh::Events];
-
-struct Attack(Vec<f32>);
-
-impl Rule for Attack {
-    fn score(&self, _: Vertex, target: Vertex) -> f32 {
-        self.0[target as usize]
+/// A graph of users and pages, half of each step's pages new ones; users have the lower numbers. Who edits
+/// which page follows nothing, but some pages are far more popular than others.
+fn two_sides(steps: usize, each: u32) -> Steps {
+    let (users, mut pages, mut draws) = (400, 40, Draws::new(2));
+    let mut all = Vec::new();
+    for _ in 0..steps {
+        let before = pages;
+        pages += each / 4;
+        let mut edges = BTreeSet::new();
+        for _ in 0..each {
+            let page = match draws.below(2) {
+                0 => draws.skewed(before),
+                _ => before + draws.below(each / 4),
+            };
+            edges.insert((draws.below(users), users + page));
+        }
+        all.push(edges);
     }
+    all
 }
 
-/// What every rule comes to by every metric of links on the test part, by names.
-fn reached(steps: &Steps, weigh: Weigh) -> BTreeMap<(&'static str, &'static str), f64> {
+/// The same popular vertices at every step, and links to them from anywhere.
+fn popular(steps: usize, each: u32) -> Steps {
+    let mut draws = Draws::new(3);
+    let step = |_| (0..each).map(|_| (draws.below(300), draws.skewed(300))).collect();
+    (0..steps).map(step).collect()
+}
+
+/// What every attack comes to on the test part, by names of the metric and the attack.
+type Reached = BTreeMap<(&'static str, &'static str), f64>;
+
+/// That by every metric of links.
+fn reached(steps: &Steps) -> Reached {
+    reached_by(steps, Weigh::Edges)
+}
+
+fn reached_by(steps: &Steps, weigh: Weigh) -> Reached {
     let vertices = steps.iter().flatten().map(|&(u, v)| u.max(v) as usize + 1).max().unwrap_or(0);
     let folder = tempfile::tempdir().unwrap();
     let store = Arc::new(store_of(folder.path(), vertices, steps, true));
@@ -90,67 +108,97 @@ fn reached(steps: &Steps, weigh: Weigh) -> BTreeMap<(&'static str, &'static str)
     let of_links = |metric: &&&dyn Metric| LinkPrediction.shows().contains(&metric.needs());
     let metrics: Vec<&'static dyn Metric> = metric::ALL.iter().filter(of_links).copied().collect();
     let mut all = BTreeMap::new();
-    for (attack, look) in ATTACKS {
+    for attack in attacks::names() {
         let mut tallies = Tallies::new(&metrics);
         for t in links.split.samples(Part::Test) {
-            let scores = (0..vertices as Vertex).map(|target| look(&links.pasts.along, t, target)).collect();
-            let scorer = |_| Ok(Scorer::Rule(Box::new(Attack(scores))));
-            links.judge_by(Part::Test, t, scorer, &mut tallies).unwrap();
+            links.judge(Part::Test, t, Says::Baseline(attack), &mut tallies).unwrap();
         }
         assert_eq!(tallies.values().len(), metrics.len(), "every metric judges");
-        all.extend(tallies.values().into_iter().map(|(metric, value)| ((attack, metric), value)));
+        all.extend(tallies.values().into_iter().map(|(metric, value)| ((metric, attack), value)));
     }
     all
 }
 
-/// What the best of these rules comes to by a metric.
-fn best(all: &BTreeMap<(&'static str, &'static str), f64>, metric: &str, rules: &[&str]) -> f64 {
-    let of = |rule: &&str| all.iter().find(|((attack, name), _)| attack == rule && *name == metric);
-    rules.iter().map(|rule| *of(rule).unwrap().1).fold(0.0, f64::max)
+/// The attack that comes furthest by a metric, of those with such a name.
+fn best(all: &Reached, metric: &str, of: impl Fn(&str) -> bool) -> (&'static str, f64) {
+    let those = all.iter().filter(|((name, attack), _)| *name == metric && of(attack));
+    those.map(|((_, attack), value)| (*attack, *value)).max_by(|a, b| a.1.total_cmp(&b.1)).unwrap()
 }
 
-/// The most that any of the rules may reach on graphs whose links follow nothing, by ranks. To know which
-/// targets are new, or popular, or to believe in ids, is worth little by every one of them.
+/// Graphs on which attacks are tried.
+fn graphs() -> [(&'static str, Steps); 6] {
+    [
+        ("aimless", aimless(20, 40, 0.0)),
+        ("growing slowly", aimless(20, 40, 0.25)),
+        ("growing", aimless(20, 400, 0.25)),
+        ("replaced", replaced(20, 40)),
+        ("two sides", two_sides(20, 200)),
+        ("popular", popular(20, 200)),
+    ]
+}
+
+/// By `mrr-balanced` no attack comes to much more than chance, whatever the graph is like: half of the pairs
+/// have the targets of links, and what a rule can gain is the other half, that of a source's own past.
 #[test]
-fn rules_that_know_nothing_reach_little_where_links_follow_nothing() {
-    let names = ATTACKS.map(|(name, _)| name);
-    for (new, weigh) in [0.0, 0.25].into_iter().flat_map(|new| BOTH.map(|weigh| (new, weigh))) {
-        let all = reached(&aimless(20, 40, new), weigh);
-        let most = [
-            ("mrr-tgb", 0.1),
-            ("mrr-balanced", 0.07),
-            ("mrr-roland", 0.04),
-            ("mrr-evolvegcn", 0.1),
-            ("map", 0.02),
-            ("auc", 0.6),
-            ("average-precision", 0.7),
-        ];
-        for (metric, most) in most {
-            let found = best(&all, metric, &names);
-            assert!(found < most, "{metric} by {weigh:?} with {new} new targets: {found}");
-        }
-        assert_eq!(all.len(), most.len() * names.len(), "a metric has no bound here");
+fn balanced_pairs_withstand_every_attack() {
+    for (graph, steps) in graphs() {
+        let all = reached(&steps);
+        let chance = all[&("mrr-balanced", CHANCE)];
+        assert!((0.04..0.08).contains(&chance), "{graph}: {chance}");
+        let (attack, found) = best(&all, "mrr-balanced", |attack| attack != CHANCE);
+        assert!(found < 2.25 * chance, "{graph}: {attack} comes to {found}, chance to {chance}");
     }
 }
 
-/// Where all targets are replaced at every step, those of the last steps are the only ones among all that
-/// were never one before: by TGB's protocol, which draws from all targets of the data set, that is worth
-/// something at its end, and by all that looks at the same pairs. Balanced pairs give nothing away, and
-/// ranks among all vertices little.
+/// Where a step has few links to new targets, those of later steps are beside them. Who knows that ids are
+/// given in the order of arrival can tell them apart; rules that do not look at ids cannot.
 #[test]
-fn new_targets_first_gains_nothing_where_pairs_are_balanced() {
-    BOTH.into_iter().for_each(|weigh| new_targets_first(&reached(&replaced(20, 40), weigh)));
+fn where_few_targets_are_new_ids_alone_give_them_away() {
+    let arriving = (0..60).map(|t| (0..3).map(|n| ((5 * t + n) % 17, 17 + 3 * t + n)).collect()).collect();
+    let all = reached(&arriving);
+    let chance = all[&("mrr-balanced", CHANCE)];
+    let (attack, found) = best(&all, "mrr-balanced", |attack| !attack.contains("ids") && attack != CHANCE);
+    assert!(found < 2.25 * chance, "{attack}: {found}, chance {chance}");
+    let (_, found) = best(&all, "mrr-balanced", |attack| attack.contains("ids"));
+    assert!(found > 0.3, "{found}");
 }
 
-fn new_targets_first(all: &BTreeMap<(&'static str, &'static str), f64>) {
-    let names = ATTACKS.map(|(name, _)| name);
-    let tgb = best(all, "mrr-tgb", &["new first"]);
-    assert!((0.2..0.5).contains(&tgb), "{tgb}");
-    assert!(best(all, "auc", &["new first"]) > 0.9 && best(all, "average-precision", &["new first"]) > 0.9);
-    for (metric, most) in [("mrr-balanced", 0.05), ("mrr-roland", 0.15), ("mrr-evolvegcn", 0.06)] {
-        let found = best(all, metric, &names);
-        assert!(found < most, "{metric}: {found}");
+/// What every other protocol gives away, and to whom.
+#[test]
+fn other_protocols_are_reached_by_some() {
+    let graphs = BTreeMap::from(graphs().map(|(graph, steps)| (graph, reached(&steps))));
+    for (metric, graph, attack, least) in [
+        ("mrr-tgb", "replaced", "new-then-low-ids", 0.6),
+        ("mrr-tgb", "replaced", "new-first", 0.3),
+        ("mrr-tgb", "two sides", "new-then-low-ids", 0.2),
+        ("mrr-tgb", "popular", "popular", 0.2),
+        ("auc", "replaced", "new-first", 0.9),
+        ("auc", "two sides", "new-then-popular", 0.7),
+        ("average-precision", "replaced", "new-first", 0.9),
+        ("average-precision", "popular", "degree", 0.7),
+        ("mrr-roland", "popular", "popular", 0.15),
+        ("mrr-roland", "replaced", "high-ids-first", 0.1),
+        ("mrr-evolvegcn", "popular", "degree", 0.15),
+        ("map", "popular", "degree", 0.015),
+    ] {
+        let found = graphs[graph][&(metric, attack)];
+        assert!(found > least, "{attack} comes to {found} by {metric} on {graph}");
+        assert!(found > 2.0 * graphs[graph][&(metric, CHANCE)] || metric == "auc" || found > 0.7);
     }
+}
+
+/// Asked event by event, the protocols give away as much, and balanced pairs as little: they are the same.
+#[test]
+fn events_are_given_away_as_links_are() {
+    let steps = replaced(20, 40);
+    let [links, events] = [Weigh::Edges, Weigh::Events].map(|weigh| reached_by(&steps, weigh));
+    for metric in ["mrr-tgb", "auc", "average-precision"] {
+        let chance = events[&(metric, CHANCE)];
+        let found = events[&(metric, "new-first")];
+        assert!(found > 1.5 * chance, "{metric}: {found}, chance {chance}");
+    }
+    let balanced = |all: &Reached| best(all, "mrr-balanced", |_| true);
+    assert_eq!(balanced(&links), balanced(&events));
 }
 
 /// As large a share of the balanced pairs has a new target as of the links.
@@ -161,9 +209,8 @@ fn balanced_targets_are_as_often_new_as_those_of_links() {
     let history = history_of(vertices, &steps);
     let sampler = Sampler { history: &history, recent: None, vertices, seed: 3 };
     for t in 2..steps.len() - 1 {
-        let (links, each, mut absent) = (edges(&steps[t + 1]), 100, Vec::new());
-        sampler.absent_targets(t, &links, &links, each, 0.5, &mut absent);
-        sampler.balance(t, &links, &links, each, &mut absent);
+        let links = edges(&steps[t + 1]);
+        let absent = sampler.balanced(t, &links, links.clone(), 100, 0.5).targets;
         let is_new = |target: Vertex| usize::from(!history.seen_targets(t).contains(&target));
         let new = links.iter().map(|link| is_new(link.target())).sum::<usize>() as f64 / links.len() as f64;
         let drawn = absent.iter().map(|&target| is_new(target)).sum::<usize>() as f64 / absent.len() as f64;

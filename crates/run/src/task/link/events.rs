@@ -87,7 +87,7 @@ impl Sampler<'_> {
         };
         let edges: Vec<&[Event]> = events.chunk_by(|a, b| a.0 == b.0).collect();
         let rows: Vec<Vec<Vertex>> = edges.par_iter().flat_map_iter(|&events| of_edge(events)).collect();
-        Judged::of_rows(events.iter().map(|event| event.0).collect(), rows)
+        Judged::new(events.iter().map(|event| event.0).collect(), &rows)
     }
 }
 

@@ -20,6 +20,7 @@ use crate::data::{Part, Split, largest_step};
 use crate::error::{Error, Result};
 use crate::forward::{Forward, Loss, Outputs};
 use crate::random::Random;
+use crate::task::link::attacks;
 use crate::task::link::decoder::{self, Decoder, NAMES};
 use crate::task::link::events;
 use crate::task::link::judge::Scorer;
@@ -37,7 +38,7 @@ pub struct LinkPrediction;
 const PAIRS: u64 = 0x9A15;
 
 /// Bytes of an edge in a store.
-const EDGE_BYTES: u64 = 8;
+pub(super) const EDGE_BYTES: u64 = 8;
 
 impl Task for LinkPrediction {
     fn name(&self) -> &'static str {
@@ -51,7 +52,7 @@ impl Task for LinkPrediction {
     }
 
     fn metrics(&self) -> &'static [&'static str] {
-        &["mrr-tgb", "auc", "average-precision"]
+        &["mrr-balanced", "mrr-tgb", "auc", "average-precision"]
     }
 
     fn shows(&self) -> &'static [Needs] {
@@ -73,7 +74,7 @@ impl Links {
         }
         // Of every change a place in a list that is sorted, and of every pair what came of it, in one
         // direction or both.
-        let each = if store.manifest().directed { 100 } else { 60 };
+        let each = if store.manifest().directed { 108 } else { 64 };
         let history = (store.structure_bytes()? / EDGE_BYTES).saturating_mul(each);
         require("the history of all pairs", history, "cut the data into fewer or later steps")?;
         let window = match settings.link.baseline_window {
@@ -105,15 +106,19 @@ impl Links {
             window,
             seed: settings.train.seed,
             validation: Mutex::default(),
+            latest: Mutex::default(),
         })
     }
 }
+
+/// A sample, and what was drawn for it.
+type Latest = Option<(Step, Arc<Judged>)>;
 
 /// The task on one store.
 pub(super) struct Links {
     pub(super) store: Arc<Store>,
     /// Edges of a large step, or its events where those are asked about.
-    edges: u64,
+    pub(super) edges: u64,
     pub(super) split: Split,
     pub(super) pasts: Pasts,
     /// Every vertex that is ever a target, ascending.
@@ -129,6 +134,8 @@ pub(super) struct Links {
     lookback: Lookback,
     pub(super) seed: u64,
     pub(super) validation: Mutex<BTreeMap<(Step, bool), Arc<Judged>>>,
+    /// What was drawn last for other parts: all baselines are shown the same.
+    pub(super) latest: Mutex<[Latest; 2]>,
 }
 
 impl Links {
@@ -142,7 +149,7 @@ impl Links {
             Says::Model(outputs, _) if !outputs.iter().all(|value| value.is_finite()) => Scorer::Lost,
             Says::Model(outputs, params) => Scorer::Decoder(Decoder::new(outputs, past(), params)?),
             Says::Baseline(name) => {
-                let kind = rules::ALL.iter().find(|kind| kind.name == name);
+                let kind = attacks::find(name);
                 let unknown = || Error::settings("baseline", format!("there is none called {name}"));
                 let (history, vertices) = (&self.pasts.along, self.store.vertices());
                 let (window, memory) = (self.window, self.lookback.at(t));
@@ -187,6 +194,12 @@ impl Links {
         let weights: Vec<f32> = truth.iter().map(|&linked| if linked > 0.0 { weight } else { 1.0 }).collect();
         Ok(Some(tape.copied(Shape::new(weights.len(), 1), &weights)?))
     }
+}
+
+/// The probability that goes with a score, which is learnt by binary cross entropy: among pairs as they are
+/// drawn in training.
+fn probability(score: f32) -> f32 {
+    (1.0 / (1.0 + (-f64::from(score)).exp())) as f32
 }
 
 impl Goal for Links {
@@ -281,9 +294,18 @@ impl Goal for Links {
         rules::ALL.iter().map(|kind| kind.name).collect()
     }
 
+    fn attacks(&self) -> Vec<&'static str> {
+        attacks::names()
+    }
+
     fn table(&self, sample: Step, says: Says<'_>, top: usize) -> Result<Table> {
         let scorer = self.scorer(says, sample)?;
+        let is_trained = matches!(says, Says::Model(..));
         let vertices = self.store.vertices();
+        let values = |score: f32| match is_trained {
+            true => vec![score.to_string(), probability(score).to_string()],
+            false => vec![score.to_string()],
+        };
         let best = |source: Vertex| {
             let mut scores = vec![0.0; vertices];
             scorer.rows(&[source], &mut scores);
@@ -299,7 +321,7 @@ impl Goal for Links {
             order.sort_unstable_by(rank);
             order
                 .into_iter()
-                .map(|target| (vec![source, target], vec![scores[target as usize].to_string()]))
+                .map(|target| (vec![source, target], values(scores[target as usize])))
                 .collect::<Vec<_>>()
         };
         // A source that never linked to any target is not asked about.
@@ -307,7 +329,11 @@ impl Goal for Links {
         sources.sort_unstable();
         let rows: Vec<_> = sources.into_par_iter().flat_map_iter(best).collect();
         let (vertices, values) = rows.into_iter().unzip();
-        Ok(Table { header: vec!["source", "target", "score"], vertices, values, horizons: Vec::new() })
+        let mut header = vec!["source", "target", "score"];
+        if is_trained {
+            header.push("probability");
+        }
+        Ok(Table { header, vertices, values, horizons: Vec::new() })
     }
 
     fn truth_of(&self, _: Part, sample: Step, table: &Table) -> Result<Option<Truths>> {

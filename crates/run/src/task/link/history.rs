@@ -28,6 +28,9 @@ pub struct History {
     known_since: Vec<u32>,
     seen_targets: Seen,
     seen_sources: Seen,
+    /// The targets of links that came at step `t` are `came[came_at[t]..came_at[t + 1]]`.
+    came: Vec<Vertex>,
+    came_at: Vec<usize>,
 }
 
 /// Consecutive steps in which a pair was an edge.
@@ -94,6 +97,7 @@ impl History {
         let (mut seen_targets, mut seen_sources) = (Seen::default(), Seen::default());
         let (mut new_targets, mut new_sources) = (vec![true; vertices], vec![true; vertices]);
         let mut changes: Vec<(u64, u32)> = Vec::new();
+        let (mut came, mut came_at) = (Vec::new(), vec![0]);
         let mut walk = store.walk();
         while let Some(stop) = walk.step()? {
             let turned = |&(edge, _): &(Edge, f32)| if against { edge.reversed() } else { edge };
@@ -101,6 +105,8 @@ impl History {
             let removed = stop.delta.removed.iter().map(turned);
             seen_targets.step(&mut new_targets, added.clone().map(|edge| edge.target()));
             seen_sources.step(&mut new_sources, added.clone().map(|edge| edge.source()));
+            came.extend(added.clone().map(|edge| edge.target()));
+            came_at.push(came.len());
             // Reversed, an edge orders by source and then by target.
             changes.extend(added.chain(removed).map(|edge| (edge.reversed().key(), stop.step as u32)));
         }
@@ -129,13 +135,26 @@ impl History {
         }
         let (known_since, known) = first_seen.into_iter().unzip();
         let last = store.steps().saturating_sub(1);
-        Ok(History { last, starts, targets, runs_at, runs, known, known_since, seen_targets, seen_sources })
+        Ok(History {
+            last,
+            starts,
+            targets,
+            runs_at,
+            runs,
+            known,
+            known_since,
+            seen_targets,
+            seen_sources,
+            came,
+            came_at,
+        })
     }
 
     /// Bytes that it takes.
     pub fn bytes(&self) -> u64 {
-        let places = [self.starts.len(), self.runs_at.len()].map(|length| 8 * length as u64);
-        let numbers = [self.targets.len(), self.known.len(), self.known_since.len()];
+        let places =
+            [self.starts.len(), self.runs_at.len(), self.came_at.len()].map(|length| 8 * length as u64);
+        let numbers = [self.targets.len(), self.known.len(), self.known_since.len(), self.came.len()];
         let seen = [&self.seen_targets, &self.seen_sources].map(|seen| seen.vertices.len());
         let fours = numbers.iter().chain(&seen).map(|&length| 4 * length as u64).sum::<u64>();
         places.iter().sum::<u64>() + fours + (self.runs.len() * size_of::<Run>()) as u64
@@ -206,6 +225,25 @@ impl History {
         self.seen_targets.by(t)
     }
 
+    /// The vertices that became the target of an edge after step `t` for the first time, in that order: the
+    /// first `count` of them, with all others that became so at the same step as the last one; all where
+    /// there are fewer.
+    pub fn next_targets(&self, t: Step, count: usize) -> &[Vertex] {
+        let (from, all) = (self.seen_targets(t).len(), &self.seen_targets);
+        let step = all.until.partition_point(|&seen| seen < from.saturating_add(count));
+        &all.by(step)[from..]
+    }
+
+    /// The targets of the edges that came at step `t`, each as often as there are such edges.
+    pub fn came(&self, t: Step) -> &[Vertex] {
+        self.came_at.get(t..t.saturating_add(2)).map_or(&[], |range| &self.came[range[0]..range[1]])
+    }
+
+    /// The last step.
+    pub fn last(&self) -> Step {
+        self.last
+    }
+
     /// The vertices that were the source of an edge in any step up to `t`, in the order in which they became
     /// so.
     pub fn seen_sources(&self, t: Step) -> &[Vertex] {
@@ -274,6 +312,20 @@ mod tests {
                     seen
                 };
                 prop_assert_eq!(history.seen_targets(t), first(&|pair| pair.1));
+                let came = |pair: &&(Vertex, Vertex)| t == 0 || !steps[t - 1].contains(pair);
+                let mut came: Vec<Vertex> = steps[t].iter().filter(came).map(|pair| pair.1).collect();
+                came.sort_unstable();
+                let mut found = history.came(t).to_vec();
+                found.sort_unstable();
+                prop_assert_eq!(found, came);
+                for count in 0..4 {
+                    // Step after step until there are enough.
+                    let (from, mut to) = (history.seen_targets(t).len(), t);
+                    while history.seen_targets(to).len() - from < count && to + 1 < steps.len() {
+                        to += 1;
+                    }
+                    prop_assert_eq!(history.next_targets(t, count), &history.seen_targets(to)[from..]);
+                }
                 prop_assert_eq!(history.seen_sources(t), first(&|pair| pair.0));
             }
         }

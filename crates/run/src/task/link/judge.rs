@@ -20,7 +20,7 @@ use crate::data::Part;
 use crate::error::Result;
 
 /// Pairs without a link for every source, as ROLAND judges.
-const BY_SOURCE: usize = 1000;
+pub(super) const BY_SOURCE: usize = 1000;
 
 /// Who scores pairs.
 pub(super) enum Scorer<'a> {
@@ -57,11 +57,16 @@ impl Scorer<'_> {
 
 impl Links {
     /// The links that are judged, and targets that are none. Those of the validation are the same after every
-    /// epoch, so they are drawn once and kept.
+    /// epoch, so they are drawn once and kept; of other parts the last ones are.
     fn judged(&self, sample: Step, snapshot: &Snapshot<'_>, part: Part, balanced: bool) -> Arc<Judged> {
         let kept = || self.validation.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if let (Part::Validation, Some(judged)) = (part, kept().get(&(sample, balanced))) {
             return judged.clone();
+        }
+        let latest = || self.latest.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        match &latest()[usize::from(balanced)] {
+            Some((step, judged)) if part != Part::Validation && *step == sample => return judged.clone(),
+            _ => {}
         }
         let most = match part {
             Part::Validation => self.link.validate_positives,
@@ -74,21 +79,16 @@ impl Links {
         let trained = self.split.samples(Part::Train).end.min(sample);
         let known = Known { targets: &self.targets, trained };
         let judged = Arc::new(match (balanced, self.link.weigh) {
-            (true, _) => {
-                let links = links();
-                let mut targets = Vec::new();
-                sampler.absent_targets(sample, edges, &links, each, self.link.historical, &mut targets);
-                sampler.balance(sample, edges, &links, each, &mut targets);
-                Judged::even(links, each, targets)
-            }
+            (true, _) => sampler.balanced(sample, edges, links(), each, self.link.historical),
             (false, Weigh::Edges) => sampler.as_tgb(sample, edges, links(), each, known),
             (false, Weigh::Events) => {
                 let events = sampler.choose_events(snapshot, most, Purpose::Judge, sample);
                 sampler.events_as_tgb(sample, &events, each, known)
             }
         });
-        if part == Part::Validation {
-            kept().insert((sample, balanced), judged.clone());
+        match part {
+            Part::Validation => drop(kept().insert((sample, balanced), judged.clone())),
+            Part::Train | Part::Test => latest()[usize::from(balanced)] = Some((sample, judged.clone())),
         }
         judged
     }

@@ -7,6 +7,9 @@
 
 #[cfg(test)]
 mod attack_tests;
+mod attacks;
+mod balanced;
+mod beforehand;
 mod by_source;
 mod decoder;
 mod edgebank;
@@ -23,6 +26,8 @@ mod rules;
 mod sample;
 mod tgb;
 
+pub use attacks::{CHANCE, stands_out};
+pub use beforehand::attacked;
 pub use by_source::BySource;
 pub use goal::LinkPrediction;
 #[cfg(test)]

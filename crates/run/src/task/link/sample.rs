@@ -137,27 +137,8 @@ impl Sampler<'_> {
         });
     }
 
-    /// Turns some of the `each` absent targets of each link into ones that were never a target up to `t`: as
-    /// large a share of them as of the edges of step `t + 1`. The random ones are replaced first, then the
-    /// others.
-    pub fn balance(&self, t: Step, edges: &[Edge], links: &[Edge], each: usize, absent: &mut [Vertex]) {
-        let mut is_new = vec![true; self.vertices];
-        self.history.seen_targets(t).iter().for_each(|&target| is_new[target as usize] = false);
-        let to_new = edges.iter().filter(|edge| is_new[edge.target() as usize]).count();
-        let share = to_new as f64 / edges.len().max(1) as f64;
-        let fresh: Vec<Vertex> = (0..self.vertices as Vertex).filter(|&v| is_new[v as usize]).collect();
-        let wanted = (each as f64 * share).round() as usize;
-        if fresh.is_empty() || wanted == 0 {
-            return;
-        }
-        absent.par_chunks_mut(each).zip(links).for_each(|(row, link)| {
-            let draws = self.draws(Purpose::Fresh, t, link.key());
-            self.fill_from(draws, &fresh, edges, link.source(), 0, &mut row[..wanted]);
-        });
-    }
-
     /// The targets `source` had in some step up to `t` that are not among these edges.
-    fn lost(&self, t: Step, edges: &[Edge], source: Vertex) -> Vec<Vertex> {
+    pub(super) fn lost(&self, t: Step, edges: &[Edge], source: Vertex) -> Vec<Vertex> {
         let known = self.history.known_targets(source, t).iter().copied();
         known.filter(|&target| edges.binary_search(&Edge::new(source, target)).is_err()).collect()
     }

@@ -28,20 +28,13 @@ pub struct Judged {
 }
 
 impl Judged {
-    /// Links that have the same number of targets each.
-    pub fn even(links: Vec<Edge>, each: usize, targets: Vec<Vertex>) -> Judged {
-        let starts = (0..=links.len()).map(|link| link * each).collect();
-        Judged { links, starts, targets }
-    }
-
-    /// Links that have these targets, row after row.
-    pub fn of_rows(links: Vec<Edge>, rows: Vec<Vec<Vertex>>) -> Judged {
-        let mut starts = vec![0];
-        starts.extend(rows.iter().scan(0, |end, row| {
+    /// Links, each with its targets.
+    pub fn new(links: Vec<Edge>, rows: &[Vec<Vertex>]) -> Judged {
+        let ends = rows.iter().scan(0, |end, row| {
             *end += row.len();
             Some(*end)
-        }));
-        Judged { links, starts, targets: rows.concat() }
+        });
+        Judged { links, starts: std::iter::once(0).chain(ends).collect(), targets: rows.concat() }
     }
 
     /// The sources of all pairs, in the order of `targets`.
@@ -122,7 +115,7 @@ impl Sampler<'_> {
             source.row(draws, each, known)
         };
         let rows: Vec<Vec<Vertex>> = links.par_iter().map(row).collect();
-        Judged::of_rows(links, rows)
+        Judged::new(links, &rows)
     }
 
     /// What a source has to do with the targets; `by_source` has what it is linked to now, turned round.
