@@ -52,7 +52,8 @@ def waiting(run, workers):
         for line in (run / "trace" / f"worker-{worker}.jsonl").read_text().splitlines()[1:]:
             span = json.loads(line)
             waited += (span["end"] - span["start"]) * (span["kind"] == "wait" and span["name"] == "rows")
-            inside += (span["end"] - span["start"]) * (span["kind"] == "compute" and span["name"] == "window")
+            inside += (span["end"] - span["start"]) * (
+                span["kind"] == "compute" and span["name"] in ("window", "windows"))
     return waited / max(inside, 1)
 
 

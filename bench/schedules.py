@@ -55,7 +55,7 @@ def epochs(folder, workers):
             continue
         now = now or {"start": start, "end": end, "busy": [0.0] * workers}
         now["end"] = max(now["end"], end)
-        if span["kind"] == "compute" and span["name"] == "window":
+        if span["kind"] == "compute" and span["name"] in ("window", "windows"):
             now["busy"][worker] += (end - start) / 1e9
     return [
         ((epoch["end"] - epoch["start"]) / 1e9, epoch["busy"]) for epoch in found if sum(epoch["busy"]) > 0

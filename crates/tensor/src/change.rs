@@ -16,6 +16,7 @@
 
 use std::cmp::Ordering;
 use std::sync::Arc;
+use std::sync::atomic::{self, AtomicUsize};
 
 use rayon::prelude::*;
 
@@ -23,7 +24,7 @@ use crate::error::Result;
 use crate::ops::Entries;
 use crate::pattern::Pattern;
 use crate::pool::Pool;
-use crate::row::{Matrix, Row};
+use crate::row::{Matrix, Row, Values};
 
 /// Rows that one thread compares at a time.
 const PIECE: usize = 4096;
@@ -93,14 +94,20 @@ impl Change {
         if most <= 0.0 || pair.expected_entries() > most {
             return Ok(None);
         }
-        let pieces: Vec<Found> = (0..rows.div_ceil(PIECE))
-            .into_par_iter()
-            .map(|number| pair.differences(number * PIECE..((number + 1) * PIECE).min(rows)))
-            .collect();
-        let entries: usize = pieces.iter().map(|piece| piece.places.len()).sum();
-        if entries as f64 > most {
+        // Where there are too many, the rest is not looked at.
+        let entries = AtomicUsize::new(0);
+        let is_too_much = || entries.load(atomic::Ordering::Relaxed) as f64 > most;
+        let piece = |number: usize| {
+            let all = number * PIECE..((number + 1) * PIECE).min(rows);
+            let found = pair.differences(if is_too_much() { 0..0 } else { all });
+            entries.fetch_add(found.places.len(), atomic::Ordering::Relaxed);
+            found
+        };
+        let pieces: Vec<Found> = (0..rows.div_ceil(PIECE)).into_par_iter().map(piece).collect();
+        if is_too_much() {
             return Ok(None);
         }
+        let entries = entries.into_inner();
         let pool = new.pool().clone();
         let (mut scales, mut starts) = (pool.empty(rows), pool.empty(rows + 1));
         let (mut places, mut values) = (pool.empty(entries), pool.empty(entries));
@@ -146,15 +153,13 @@ impl<'a> Pair<'a> {
         found
     }
 
-    /// How many entries are added, told by some of the rows; at most as many as those say.
+    /// How many entries are added, as some of the rows tell; none, where there are too few to be told by.
     fn expected_entries(&self) -> f64 {
         let rows = self.now.0.rows();
         if rows < PIECE {
             return 0.0;
         }
-        let looked_at = self.differences((0..rows).step_by(SAMPLE)).places.len();
-        // Rows differ in length: what is expected of so few may be a tenth too many.
-        0.9 * (SAMPLE * looked_at) as f64
+        (SAMPLE * self.differences((0..rows).step_by(SAMPLE)).places.len()) as f64
     }
 }
 
@@ -213,15 +218,34 @@ impl Found {
 
     /// The factor of a row, with what is left added; nothing where that is no less than the row.
     fn differences(&mut self, before: &Row<'_>, now: &Row<'_>) -> Option<f32> {
+        match (before.values, now.values) {
+            (Values::Products(old, of), Values::Products(new, by)) => {
+                let is_same = |_, _, at: u32| of[at as usize].to_bits() == by[at as usize].to_bits();
+                self.merged(before, now, new / old, is_same)
+            }
+            _ => {
+                let (first, same) = first_common(before.places, now.places)?;
+                let scale = now.value(same) / before.value(first);
+                let is_same = |i, j, _| {
+                    let new = now.value(j);
+                    (new - scale * before.value(i)).abs() <= NEAR * new.abs()
+                };
+                self.merged(before, now, scale, is_same)
+            }
+        }
+    }
+
+    /// The same for a factor that is known, where it is known of an entry of both, told by its place in each
+    /// and its column, whether it is the same but for the factor.
+    fn merged(
+        &mut self,
+        before: &Row<'_>,
+        now: &Row<'_>,
+        scale: f32,
+        is_same: impl Fn(usize, usize, u32) -> bool,
+    ) -> Option<f32> {
         let (was, is) = (before.places, now.places);
         let most = self.places.len() + is.len();
-        let scale = match (before.factor(), now.factor()) {
-            (Some(old), Some(new)) => new / old,
-            _ => {
-                let (first, same) = first_common(was, is)?;
-                now.value(same) / before.value(first)
-            }
-        };
         if !scale.is_finite() || scale == 0.0 {
             return None;
         }
@@ -237,10 +261,8 @@ impl Found {
                     j += 1;
                 }
                 Ordering::Equal => {
-                    let new = now.value(j);
-                    let difference = new - scale * before.value(i);
-                    if difference.abs() > NEAR * new.abs() {
-                        self.push(is[j], difference);
+                    if !is_same(i, j, is[j]) {
+                        self.push(is[j], now.value(j) - scale * before.value(i));
                     }
                     (i, j) = (i + 1, j + 1);
                 }

@@ -12,8 +12,10 @@ pub type Matrix<'a> = (&'a Arc<Pattern>, &'a Resident);
 
 /// What the entries of a row are.
 #[derive(Clone, Copy, Debug)]
-enum Values<'a> {
+pub(crate) enum Values<'a> {
+    /// One.
     Ones,
+    /// These, one for each.
     Given(&'a [f32]),
     /// The factor of the row times those of the columns.
     Products(f32, &'a [f32]),
@@ -23,7 +25,7 @@ enum Values<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row<'a> {
     pub places: &'a [u32],
-    values: Values<'a>,
+    pub values: Values<'a>,
 }
 
 impl<'a> Row<'a> {
@@ -44,14 +46,6 @@ impl<'a> Row<'a> {
             Values::Ones => 1.0,
             Values::Given(values) => values[entry],
             Values::Products(own, factors) => factors[self.places[entry] as usize] * own,
-        }
-    }
-
-    /// What all entries have in common, where they are products: the factor of the row.
-    pub fn factor(&self) -> Option<f32> {
-        match self.values {
-            Values::Products(own, _) => Some(own),
-            Values::Ones | Values::Given(_) => None,
         }
     }
 
