@@ -5,8 +5,8 @@
 #
 # KYMO is the release binary and DATA the folder of the data sets. A PART is a suite, or study-KIND (a kind in
 # bench/study.toml). OUTPUT gets the results, and finished.jsonl, which remembers every run: the same command
-# with the same OUTPUT goes on where it stopped. What is not finished in its time does not keep the others from
-# being written. Ends with 1 if a part failed or was not finished.
+# with the same OUTPUT goes on where it stopped. What is not finished in its time does not keep the others
+# from being written. Ends with 1 if a part failed or was not finished.
 set -uo pipefail
 
 if [ $# -lt 3 ]; then

@@ -346,8 +346,8 @@ mod tests {
         assert_eq!(product(2, Input::Layer(1), 5.0), [0.0, 5.0]);
     }
 
-    /// Of the same rows, products with two snapshots one of whose edges differs: to rounding where entries are
-    /// added, to the bit where rows are summed anew, whatever values follow from.
+    /// Of the same rows, products with two snapshots one of whose edges differs: to rounding where entries
+    /// are added, to the bit where rows are summed anew, whatever values follow from.
     #[test]
     fn products_are_made_out_of_those_with_the_snapshot_before() {
         // A ring in which every vertex sees the five before it, and one vertex sees a sixth.

@@ -32,7 +32,7 @@ const PIECE: usize = 4096;
 /// Values that are as near to each other are the same: they are ratios that were rounded twice.
 const NEAR: f32 = 4.0 * f32::EPSILON;
 
-/// Of the rows of a large matrix, one in so many is looked at first: a prime, so that what comes again from
+/// Of the rows of a large matrix, one in 31 is looked at first: a prime, so that what comes again from
 /// vertex to vertex is met as often as it is.
 const SAMPLE: usize = 31;
 
@@ -46,7 +46,8 @@ pub struct Costs {
 }
 
 impl Default for Costs {
-    /// What `cargo bench --bench increments` measured; where it is far from that of a machine, little is lost.
+    /// What `cargo bench --bench increments` measured; where it is far from that of a machine, little is
+    /// lost.
     fn default() -> Costs {
         Costs { entry: 1.6, row: 1.5 }
     }

@@ -58,8 +58,8 @@ section! {
         /// those of the snapshot before; rows that did not change are not multiplied again. The same result,
         /// to rounding.
         increments: bool = true,
-        /// Of products with snapshots, rows of which an edge changed are summed anew instead of being updated,
-        /// and gradients take the whole way: the bits of increments=false, for less of the gain.
+        /// Of products with snapshots, rows of which an edge changed are summed anew instead of being
+        /// updated, and gradients take the whole way: the bits of increments=false, for little of the gain.
         recompute: bool = false,
         /// The share of edges that several snapshots may have together, each counted once, for attention to
         /// go through them at once: a number, or a formula with the mean degree such as 0.3+0.4/d. `fitted`

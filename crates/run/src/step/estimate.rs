@@ -153,9 +153,9 @@ pub(super) fn buffers(context: &RunContext) -> Result<[u64; 2]> {
 }
 
 /// Bytes for each vertex of what turns products into those with the next snapshot: entries with their values,
-/// both ways, and no more than are worth it; a factor for each row, and where rows begin. One and a half times
-/// as many entries as change, for rows that are summed anew; where an edge changes those of both its ends,
-/// there may be as many as are worth it. Rows that are all summed anew have their numbers alone.
+/// both ways, and no more than are worth it; a factor for each row, and where rows begin. One and a half
+/// times as many entries as change, for rows that are summed anew; where an edge changes those of both its
+/// ends, there may be as many as are worth it. Rows that are all summed anew have their numbers alone.
 fn change_bytes(context: &RunContext, degree: u64, increments: Increments) -> u64 {
     let Update::Entries(costs) = context.update else {
         return 4 * (increments.of_rows + increments.of_both_ends) as u64;

@@ -85,7 +85,8 @@ impl Sum<'_> {
         arena.give(scratch);
     }
 
-    /// The same of lines that are told one by one, ascending, of those from `first` on; `output` has them all.
+    /// The same of lines that are told one by one, ascending, of those from `first` on; `output` has them
+    /// all.
     pub fn compute_some(&self, arena: &Arena, lines: &[usize], first: usize, output: &mut [f32]) {
         for run in lines.chunk_by(|a, b| a + 1 == *b) {
             let (Some(&begin), Some(&last)) = (run.first(), run.last()) else { continue };

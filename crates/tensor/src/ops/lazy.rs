@@ -4,8 +4,8 @@
 //! The rows phase goes through the vertices block by block. What it starts from is often nothing but `A X`
 //! with features that do not change: then no block but its own ever needs a row of it, and the whole of it,
 //! as wide as the features, for every step of a window, need not be in memory. A row has the same bits
-//! whether it is computed alone or with the others, and whether it is computed or copied from the step before,
-//! where it was made of the same (REAL, section 4.1).
+//! whether it is computed alone or with the others, and whether it is computed or copied from the step
+//! before, where it was made of the same (REAL, section 4.1).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -88,7 +88,7 @@ impl LazyProduct<'_> {
     }
 }
 
-/// From so many columns on, an entry costs more to add than to compare with another.
+/// From this many columns on, an entry costs more to add than to compare with another.
 const WIDE: usize = 8;
 
 /// Some rows of a matrix that is not there as a whole. Where rows of another product may be the same, these

@@ -1,10 +1,10 @@
-//! What products with consecutive snapshots cost, each made from nothing or out of the one before: a cost curve
-//! that is fitted on this machine (REAL, section 4.1.1 and appendix B).
+//! What products with consecutive snapshots cost, each made from nothing or out of the one before: a cost
+//! curve that is fitted on this machine (REAL, section 4.1.1 and appendix B).
 //!
 //! Both ways are measured on made-up snapshots of two densities and three rates of change, forward and
-//! backward, and two linear models are fitted to the seconds: from nothing, `a N + b E` for vertices and edges;
-//! out of another, `c N + d U + e E`, where `U` counts the entries that are added: all edges are compared, few
-//! are summed. It is as fast either way where `d U = (b - e) E - (c - a) N`.
+//! backward, and two linear models are fitted to the seconds: from nothing, `a N + b E` for vertices and
+//! edges; out of another, `c N + d U + e E`, where `U` counts the entries that are added: all edges are
+//! compared, few are summed. It is as fast either way where `d U = (b - e) E - (c - a) N`.
 
 use std::sync::Arc;
 use std::time::Instant;

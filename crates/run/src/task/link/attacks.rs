@@ -134,7 +134,8 @@ mod tests {
         fn targets_are_ordered_as_defined(steps in steps(1..7)) {
             let history = history(&steps);
             for (t, kind) in (0..steps.len()).flat_map(|t| ALL.iter().map(move |kind| (t, kind))) {
-                let rule = (kind.at)(Past { history: &history, t, window: 99, memory: 99, vertices: VERTICES });
+                let past = Past { history: &history, t, window: 99, memory: 99, vertices: VERTICES };
+                let rule = (kind.at)(past);
                 for u in 0..VERTICES as Vertex {
                     for v in 0..VERTICES as Vertex {
                         let found = rule.score(3, u) > rule.score(3, v);
