@@ -349,8 +349,8 @@ def summary(cases, rows):
         ahead = sum(found == "ahead" for _, found in group)
         lines.append(
             f"- {name}: ahead of every baseline on {ahead} of {len(group)}, by the metric that decides and "
-            f"by at least a standard deviation; within a deviation of the best baseline on {there('within')}; "
-            f"behind one on {there('behind')}."
+            f"by at least a standard deviation; within a deviation of the best baseline on "
+            f"{there('within')}; behind one on {there('behind')}."
         )
     done = {(row["name"], row["data"]) for row in rows}
     left = [f"{case['data']} ({case['name']})" for case in cases if (case["name"], case["data"]) not in done]
