@@ -1,7 +1,8 @@
 """Tables and figures of DyGNeX's and REAL's evaluations that a training with workers on one machine can show.
 
     python3 bench/papers.py [--kymo FILE] [--graphs arxiv,stackoverflow,reddit] [--workers 2]
-        [--models t-gcn,wd-gcn,gat-lstm,evolvegcn-o] [--parts epochs,profiling,load,overlap] [--output FILE]
+        [--models t-gcn,wd-gcn,gat-lstm,evolvegcn-o] [--parts epochs,profiling,load,overlap,accuracy]
+        [--output FILE]
 
     epochs     DyGNeX Table 4, Figures 4 and 14; REAL Figures 2, 4 and 27: of every graph, model and strategy
                the seconds of an epoch, how busy workers are, the share of an epoch that waits for rows, how
@@ -9,6 +10,8 @@
     profiling  DyGNeX Figure 13: the pace of training by the number of profiling epochs
     load       DyGNeX Figure 1: cells and edges of each worker by `esdg` and `blad`
     overlap    REAL Figure 3: the part of the edges that consecutive snapshots share, by rate of change
+    accuracy   DyGNeX Figures 3, 11 and 12: classes of vertices after 100 epochs by `psg` and by schedules
+               that pair groups, of smaller graphs: test accuracy and the loss of training
 
 Graphs are those of reuse.py, windows have four steps, models 64 columns, workers one thread each. Epochs are
 medians of those after profiling. The file is written anew after every part.
@@ -28,6 +31,10 @@ from schedules import epochs
 
 STRATEGIES = ["esdg", "vertex-metis", "blad", "psg", "dygnex-g", "dygnex", "real-g", "real"]
 PROFILE, EPOCHS = 3, 7
+SMALL = {"arxiv": "arxiv-like --scale 0.01 --steps 48",
+         "stackoverflow": "stackoverflow-like --scale 0.001 --steps 48",
+         "reddit": "reddit-like --scale 0.003 --steps 48"}
+PAIRED = {"psg": [], "psg, four windows": ["--set", "parallel.windows=4"], "dygnex-g": [], "dygnex": []}
 BASIC = ["--hidden", 64, "--window", 4, "--set", "train.patience=0", "--set", "split.validation=0.05"]
 
 
@@ -101,6 +108,29 @@ def profiling(options, store, folder):
     return lines
 
 
+def accuracy(options, folder):
+    lines = ["| graph | model | " + " | ".join(f"`{name}`: accuracy, losses" for name in PAIRED) + " |",
+             "|---" * (len(PAIRED) + 2) + "|"]
+    for name, graph in SMALL.items():
+        store = folder / f"small-{name}"
+        kymo(options, "generate", *graph.split(), "-o", store, "--quiet")
+        for model in options.models.split(","):
+            cells = []
+            for strategy, more in PAIRED.items():
+                run = folder / f"{name}-{model}-{strategy}".replace(" ", "")
+                told = kymo(options, "train", store, "--task", "node-classification", "--model", model,
+                            "--workers", options.workers, "--threads", options.workers, "--strategy",
+                            strategy.split(",")[0], "--epochs", 100, "--set", "train.patience=0",
+                            "--hidden", 64, "--window", 4, *more, "--json", "-o", run)
+                losses = [json.loads(line)["loss"] for line in (run / "metrics.jsonl").open()]
+                found = json.loads(told)["test"]["metrics"]["accuracy"]
+                cells.append(f"{found:.3f}, {losses[9]:.3f} {losses[49]:.3f} {losses[99]:.3f}")
+            lines.append(f"| {name} | `{model}` | " + " | ".join(cells) + " |")
+            print(lines[-1], flush=True)
+    return ["Losses after 10, 50 and 100 epochs. A schedule has half as many steps of the optimiser in an",
+            "epoch as `psg`, or as many with `parallel.windows=4` for it.", "", *lines]
+
+
 def load(options, folder):
     """Cells and edges of each of four workers, of a graph that grows."""
     store = folder / "growing"
@@ -140,7 +170,7 @@ def main():
     parser.add_argument("--graphs", default=",".join(GRAPHS))
     parser.add_argument("--models", default="t-gcn,wd-gcn,gat-lstm,evolvegcn-o")
     parser.add_argument("--workers", default=2, type=int)
-    parser.add_argument("--parts", default="epochs,profiling,load,overlap")
+    parser.add_argument("--parts", default="epochs,profiling,load,overlap,accuracy")
     parser.add_argument("--output", default=ROOT / "bench" / "results" / "papers.md", type=pathlib.Path)
     options = parser.parse_args()
     parts = options.parts.split(",")
@@ -167,7 +197,8 @@ def main():
         first = folder / options.graphs.split(",")[0]
         others = [("profiling", "Pace by profiling epochs", lambda: profiling(options, first, folder)),
                   ("load", "Cells and edges of four workers", lambda: load(options, folder)),
-                  ("overlap", "What snapshots share", lambda: overlap(options, folder))]
+                  ("overlap", "What snapshots share", lambda: overlap(options, folder)),
+                  ("accuracy", "Accuracy after 100 epochs", lambda: accuracy(options, folder))]
         for part, title, act in others:
             if part in parts:
                 text += [f"## {title}", "", *act(), ""]
